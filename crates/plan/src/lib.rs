@@ -1,0 +1,20 @@
+//! The plan language: parse, check, and what a plan will cost. Suites are files, not code.
+//!
+//! `model` is what everyone else sees; `parse` makes it from TOML and names file, line and mistake
+//! for everything it does not accept. Nothing here does I/O, reads a clock or knows a device.
+
+mod builtin;
+mod estimate;
+mod model;
+mod parse;
+mod params;
+mod reader;
+mod suggest;
+
+pub use builtin::{BUILTIN, Builtin, find_builtin};
+pub use estimate::{Estimate, estimate};
+pub use model::*;
+pub use params::{Param, ParamKind};
+pub use parse::parse;
+pub use reader::{PlanError, PlanErrors};
+pub use suggest::closest;

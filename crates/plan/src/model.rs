@@ -1,0 +1,385 @@
+//! What a plan says, after every check: plan > step > cell, in the words of the glossary.
+
+use crate::params::Param;
+use base::units::{Bytes, Nanos, format_block, format_rate};
+use serde::Serialize;
+
+/// Most outstanding I/Os a worker may have.
+pub const DEPTH_MAX: u32 = 4096;
+/// Most workers a load may have on one target.
+pub const WORKERS_MAX: u32 = 1024;
+/// Largest block.
+pub const BLOCK_MAX: Bytes = Bytes(64 << 20);
+/// Most entries in a block mix or a zone list.
+pub const MIX_MAX: usize = 64;
+
+/// A whole plan, checked.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Short name, used in file names.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// What `--set` may change, with the values in force.
+    pub params: Vec<Param>,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Length of one stored interval.
+    pub interval: Nanos,
+    /// Size of the scratch file where the target is a folder or none.
+    pub scratch: Bytes,
+    /// The method, in order.
+    pub steps: Vec<Step>,
+    /// The text it was read from, for the run file.
+    pub source: String,
+}
+
+impl Plan {
+    /// Whether any step writes to the target.
+    pub fn writes(&self) -> bool {
+        self.steps.iter().any(Step::writes)
+    }
+}
+
+/// One step: a verb with a name.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Unique among its siblings.
+    pub name: String,
+    /// What it does.
+    pub verb: Verb,
+}
+
+impl Step {
+    /// Whether this step or a child of it writes to the target.
+    pub fn writes(&self) -> bool {
+        match &self.verb {
+            Verb::Fill(cell) | Verb::Load(cell) => cell.writes(),
+            Verb::Sweep(sweep) => sweep.cells.iter().any(|cell| cell.cell.writes()),
+            Verb::Curve(curve) => curve.cell.writes(),
+            Verb::Repeat(repeat) => repeat.steps.iter().any(Step::writes),
+            Verb::Idle(_) => false,
+        }
+    }
+}
+
+/// The verbs.
+#[derive(Clone, Debug)]
+pub enum Verb {
+    /// Writes up to an amount; no measurement is claimed of it.
+    Fill(Cell),
+    /// One measurement.
+    Load(Cell),
+    /// A measurement over axes.
+    Sweep(Sweep),
+    /// The maximum, then percents of it as open-loop rates.
+    Curve(Curve),
+    /// The children again and again.
+    Repeat(Repeat),
+    /// Nothing, for a time.
+    Idle(Nanos),
+}
+
+/// One measurement: loads side by side for one window.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// At least one.
+    pub loads: Vec<Load>,
+    /// When it starts to count and when it ends.
+    pub window: Window,
+}
+
+impl Cell {
+    /// Whether any load writes.
+    pub fn writes(&self) -> bool {
+        self.loads.iter().any(Load::writes)
+    }
+}
+
+/// When a cell starts to count and when it ends: at its time or its amount, whichever is first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// Runs before counting starts.
+    pub ramp: Nanos,
+    /// Counts for this long.
+    pub time: Option<Nanos>,
+    /// Ends after this much, on each target.
+    pub amount: Option<Amount>,
+}
+
+/// How much is to be read or written on each target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// Absolute.
+    Bytes(Bytes),
+    /// Times the range of the load.
+    Passes(f64),
+}
+
+/// An access pattern with a demand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Name within the cell.
+    pub name: String,
+    /// Where the next I/O goes.
+    pub pattern: Pattern,
+    /// Sizes of reads.
+    pub read_blocks: BlockMix,
+    /// Sizes of writes.
+    pub write_blocks: BlockMix,
+    /// Share of reads in percent, 0..=100.
+    pub read_percent: f64,
+    /// Part of the target that is used.
+    pub range: (Extent, Extent),
+    /// Addresses are multiples of this; the block size when none.
+    pub align: Option<Bytes>,
+    /// Outstanding I/Os of each worker.
+    pub depth: u32,
+    /// Threads on each target.
+    pub workers: u32,
+    /// Closed or open loop.
+    pub demand: Demand,
+    /// What is written.
+    pub data: Data,
+    /// Share of the I/Os among loads that run in the same workers; none for workers of its own.
+    pub weight: Option<f64>,
+    /// Indexes of the targets it runs on; all when empty.
+    pub targets: Vec<usize>,
+}
+
+impl Load {
+    /// Whether it writes at all.
+    pub fn writes(&self) -> bool {
+        self.read_percent < 100.0
+    }
+
+    /// Whether it reads at all.
+    pub fn reads(&self) -> bool {
+        self.read_percent > 0.0
+    }
+
+    /// The largest block it may issue.
+    pub fn block_max(&self) -> Bytes {
+        let of = |used: bool, mix: &BlockMix| if used { mix.max() } else { Bytes(0) };
+        of(self.reads(), &self.read_blocks).max(of(self.writes(), &self.write_blocks))
+    }
+
+    /// The usual short form: `RND4K R70 Q32T4`, with the rate when it is open-loop.
+    pub fn describe(&self) -> String {
+        let mix = if self.reads() { &self.read_blocks } else { &self.write_blocks };
+        let block = match mix.0.as_slice() {
+            [(only, _)] => format_block(*only).to_uppercase(),
+            _ => "MIX".into(),
+        };
+        let direction = match self.read_percent {
+            100.0 => "read".into(),
+            0.0 => "write".into(),
+            share => format!("{share:.0}/{:.0}", 100.0 - share),
+        };
+        let head = format!("{}{block} {direction}", self.pattern.short());
+        match self.demand {
+            Demand::Closed => format!("{head} Q{}T{}", self.depth, self.workers),
+            Demand::Open { rate_iops, .. } => format!("{head} {} IOPS", format_rate(rate_iops)),
+        }
+    }
+}
+
+/// Where the next I/O goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// Ascending, wrapping at the end of the range; the pointer is kept across cells.
+    Sequential(Streams),
+    /// Uniform over the range, with repetition.
+    Random,
+    /// Each block once per pass, in random order.
+    RandomOnce,
+    /// Zipf-distributed popularity, hot blocks spread over the range.
+    Zipf(f64),
+    /// Shares of the accesses go to shares of the range.
+    Zones(Vec<Zone>),
+}
+
+impl Pattern {
+    fn short(&self) -> &'static str {
+        match self {
+            Pattern::Sequential(_) => "SEQ",
+            Pattern::Random => "RND",
+            Pattern::RandomOnce => "ONCE",
+            Pattern::Zipf(_) => "ZIPF",
+            Pattern::Zones(_) => "ZONE",
+        }
+    }
+}
+
+/// How workers share a sequential pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// All workers of a target continue one stream.
+    Shared,
+    /// Each worker has its part of the range and its own stream.
+    PerWorker,
+}
+
+/// A zone: `access` percent of the I/Os in `size` percent of the range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Zone {
+    /// Percent of accesses.
+    pub access: f64,
+    /// Percent of the range.
+    pub size: f64,
+}
+
+/// Block sizes with weights; at least one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockMix(pub Vec<(Bytes, f64)>);
+
+impl BlockMix {
+    /// A single size.
+    pub fn one(block: Bytes) -> BlockMix {
+        BlockMix(vec![(block, 1.0)])
+    }
+
+    /// The largest size.
+    pub fn max(&self) -> Bytes {
+        self.0.iter().map(|&(block, _)| block).max().unwrap_or_default()
+    }
+
+    /// The smallest size.
+    pub fn min(&self) -> Bytes {
+        self.0.iter().map(|&(block, _)| block).min().unwrap_or_default()
+    }
+}
+
+/// A place on a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Extent {
+    /// Percent of its size.
+    Percent(f64),
+    /// Bytes from its start.
+    Bytes(Bytes),
+}
+
+impl Extent {
+    /// The byte on a target of `size`, not beyond its end.
+    pub fn resolve(self, size: Bytes) -> Bytes {
+        match self {
+            Extent::Percent(share) => Bytes((size.0 as f64 * share / 100.0) as u64),
+            Extent::Bytes(bytes) => bytes.min(size),
+        }
+    }
+}
+
+/// Closed or open loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Demand {
+    /// Each completion starts the next I/O.
+    Closed,
+    /// I/Os start by schedule whatever the target does; response time counts from the schedule.
+    Open {
+        /// Arrivals per second on each target, over all workers.
+        rate_iops: f64,
+        /// Distribution of the gaps.
+        arrival: Arrival,
+        /// Arrivals that may wait, over all workers of a target; more are shed and counted.
+        backlog: u64,
+    },
+}
+
+/// Distribution of the gaps between arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Exponential gaps: independent arrivals.
+    Poisson,
+    /// Gaps uniform between zero and twice the mean.
+    Uniform,
+    /// Equal gaps.
+    Deterministic,
+}
+
+impl Arrival {
+    /// The word of the plan language.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arrival::Poisson => "poisson",
+            Arrival::Uniform => "uniform",
+            Arrival::Deterministic => "deterministic",
+        }
+    }
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Data {
+    /// Size before over size after compression, each unit for itself; 1 is incompressible.
+    pub compress_ratio: f64,
+    /// Blocks written over distinct blocks written; 1 is no duplicate.
+    pub dedup_ratio: f64,
+    /// Unit of both ratios.
+    pub unit: Bytes,
+    /// All bytes zero.
+    pub zero: bool,
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Data { compress_ratio: 1.0, dedup_ratio: 1.0, unit: Bytes(4096), zero: false }
+    }
+}
+
+/// A measurement over axes, already expanded in the order of the axes.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// Names of the axes, outermost first.
+    pub axes: Vec<String>,
+    /// One cell for each combination.
+    pub cells: Vec<SweepCell>,
+    /// Skip the rest of the innermost axis when a cell adds less IOPS than this share (percent).
+    pub stop_gain_percent: Option<f64>,
+}
+
+/// A cell of a sweep and where it stands on the axes.
+#[derive(Clone, Debug)]
+pub struct SweepCell {
+    /// `block=4k depth=32`.
+    pub label: String,
+    /// Value on each axis, as written.
+    pub coordinates: Vec<Coordinate>,
+    /// What is measured.
+    pub cell: Cell,
+}
+
+/// One axis value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Coordinate {
+    /// Name of the axis.
+    pub axis: String,
+    /// Value as written.
+    pub value: String,
+}
+
+/// The maximum, then percents of it as open-loop rates.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// The closed-loop cell that finds the maximum.
+    pub cell: Cell,
+    /// Points in percent of the maximum, in order.
+    pub percents: Vec<f64>,
+    /// Arrivals at the points.
+    pub arrival: Arrival,
+    /// Outstanding I/Os each worker may have at the points.
+    pub depth: u32,
+}
+
+/// The children again and again.
+#[derive(Clone, Debug)]
+pub struct Repeat {
+    /// How often it counts.
+    pub times: u32,
+    /// How often it runs before it counts: the results are kept and marked, and left out of peak
+    /// and mean.
+    pub discard: u32,
+    /// Rest between two times.
+    pub gap: Nanos,
+    /// What is repeated.
+    pub steps: Vec<Step>,
+}

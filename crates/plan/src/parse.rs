@@ -1,0 +1,92 @@
+//! From TOML to a checked [`Plan`]. Every mistake is gathered, none stops the reading.
+
+mod load;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use crate::model::Plan;
+use crate::params::{apply_settings, read_params};
+use crate::reader::{Context, PlanError, PlanErrors, Table, Value};
+use base::units::{Bytes, Nanos};
+use std::cell::RefCell;
+use toml::de::DeTable;
+
+const NAME_MAX: usize = 64;
+const INTERVAL: Nanos = Nanos::SECOND;
+const SCRATCH: Bytes = Bytes(1 << 30);
+
+/// Reads and checks a plan. `file` is the name used in messages; `settings` are the `--set` pairs.
+///
+/// # Errors
+/// All mistakes found, each with its place.
+pub fn parse(file: &str, text: &str, settings: &[(String, String)]) -> Result<Plan, PlanErrors> {
+    let (tree, syntax) = DeTable::parse_recoverable(text);
+    let head = |params| Context { file, text, params, errors: RefCell::new(Vec::new()) };
+    let first = head(Vec::new());
+    for error in syntax {
+        let message = format!("not valid TOML: {}", error.message());
+        first.error(error.span().unwrap_or(0..0), message);
+    }
+    if !first.errors.borrow().is_empty() {
+        return Err(PlanErrors(first.errors.into_inner()));
+    }
+    // Parameters come first: they stand for values everywhere else.
+    let params = tree.get_ref().get("params").map(|value| Value::new(&first, value));
+    let mut params = params.map(|value| read_params(&first, &value)).unwrap_or_default();
+    let mistakes = apply_settings(&mut params, settings);
+    let errors = first.errors.into_inner();
+    let ctx = Context { errors: RefCell::new(errors), ..head(params) };
+    for message in mistakes {
+        ctx.errors.borrow_mut().push(PlanError { file: file.into(), line: 1, column: 1, message });
+    }
+    let plan = read_plan(&ctx, tree.get_ref(), text);
+    let errors = ctx.errors.take();
+    if errors.is_empty() { Ok(plan) } else { Err(PlanErrors(errors)) }
+}
+
+fn read_plan<'a>(ctx: &'a Context<'a>, tree: &'a DeTable<'a>, text: &str) -> Plan {
+    let mut table = Table::new(ctx, "plan", tree, 0..0);
+    table.take("params");
+    let name = table.take("name").and_then(|v| read_name(&v));
+    let title = table.take("title").and_then(|v| v.text()).unwrap_or_default();
+    let seed = table.take("seed").and_then(|v| v.count(0, 1 << 53)).unwrap_or(1);
+    let interval = table.take("interval").and_then(|v| v.span()).unwrap_or(INTERVAL);
+    let scratch = table.take("scratch").and_then(|v| v.bytes()).unwrap_or(SCRATCH);
+    let steps = table.take("step");
+    if name.is_none() {
+        table.error("a plan needs a `name`, such as name = \"my-test\"");
+    }
+    if steps.is_none() {
+        table.error("a plan needs at least one [[step]]");
+    }
+    if !(Nanos(10_000_000)..=Nanos(3_600_000_000_000)).contains(&interval) {
+        table.error("`interval` must be from 10ms to 1h");
+    }
+    if scratch.0 < 1 << 20 {
+        table.error("`scratch` must be at least 1MiB");
+    }
+    table.finish();
+    let steps = steps.map(|value| step::read_steps(&value)).unwrap_or_default();
+    Plan {
+        name: name.unwrap_or_default(),
+        title,
+        params: ctx.params.clone(),
+        seed,
+        interval,
+        scratch,
+        steps,
+        source: text.to_owned(),
+    }
+}
+
+/// A name that may stand in a file name and in a path of steps.
+fn read_name(value: &Value<'_>) -> Option<String> {
+    let name = value.text()?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.+%".contains(c);
+    if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(fits) {
+        value.error(format!("`{name}` is no name: use letters, digits and - _ . + %, at most 64"));
+        return None;
+    }
+    Some(name)
+}
