@@ -7,5 +7,6 @@ pub mod clock;
 pub mod hist;
 pub mod permutation;
 pub mod rng;
+pub mod sample;
 pub mod units;
 pub mod varint;

@@ -1,1 +1,28 @@
-//! .
+//! Workers and back ends that do I/O.
+//!
+//! A back end runs one cell and hands over interval samples; it knows no percentile, no plan file and
+//! no suite. Nothing is allocated, locked or logged per I/O. `unsafe` stays in `sys`.
+
+mod address;
+mod arrival;
+mod backend;
+mod collect;
+mod core;
+mod data;
+mod external;
+mod fault;
+mod ledger;
+mod null;
+mod spec;
+mod sync;
+mod sys;
+mod uring;
+
+pub use crate::core::IoRecord;
+pub use arrival::Schedule;
+pub use backend::{Backend, CellEnd, CellFacts, Engine, EngineError, Next, Outcome, Sink, host_backend};
+pub use data::Filler;
+pub use external::fio_version;
+pub use fault::{Fault, FaultKind};
+pub use null::{OwnCost, measure_own_cost};
+pub use spec::{CellSpec, Direct, Polling, Target};

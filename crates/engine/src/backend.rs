@@ -1,0 +1,454 @@
+//! The contract of a back end, and the two that run on this host.
+
+use crate::address::{Cursor, CursorPlace, choices};
+use crate::arrival::Schedule;
+use crate::collect::Collector;
+use crate::core::{ALWAYS, Core, CoreParts, Flow, Report, Timeline, Wires};
+use crate::data::Filler;
+use crate::external::FioBackend;
+use crate::fault::Fault;
+use crate::ledger::{Book, SidePlace};
+use crate::spec::{CellSpec, Stream, Target, WorkerSpec, extent, streams};
+use crate::sys::thread::{allowed_cpus, pin_to};
+use crate::{IoRecord, sync, uring};
+use base::clock::Clock;
+use base::rng::{Rng, derive};
+use base::sample::IntervalSample;
+use base::units::Bytes;
+use plan::{Demand, Load, Pattern};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+/// Takes interval samples while a cell runs.
+pub trait Sink {
+    /// One interval, in order. The answer may end the cell.
+    fn interval(&mut self, sample: IntervalSample) -> Next;
+}
+
+/// Whether a cell goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It does.
+    Continue,
+    /// It ends as if its time were over.
+    Stop,
+}
+
+/// Something that can run cells: in real time on this host, or in virtual time.
+pub trait Backend {
+    /// Name for the run file.
+    fn name(&self) -> &'static str;
+
+    /// Runs one cell. `interrupt` ends it early, keeping what was measured.
+    ///
+    /// # Errors
+    /// When the cell could not start; what goes wrong later is in the [`Outcome`].
+    fn run(
+        &mut self,
+        cell: &CellSpec,
+        sink: &mut dyn Sink,
+        interrupt: &AtomicBool,
+    ) -> Result<CellEnd, EngineError>;
+}
+
+/// How a cell ended, and the facts about its running.
+#[derive(Clone, Debug)]
+pub struct CellEnd {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What is worth knowing beside the counts.
+    pub facts: CellFacts,
+}
+
+/// How a cell ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// By its window.
+    Completed,
+    /// On request.
+    Interrupted,
+    /// By the first I/O that failed.
+    Faulted(Fault),
+    /// By a failure that is not of one I/O.
+    Failed(String),
+}
+
+/// What is worth knowing beside the counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CellFacts {
+    /// Worker threads.
+    pub workers: u32,
+    /// CPUs they were pinned to.
+    pub cpus: Vec<usize>,
+    /// What the ring uses: see `docs/ARCHITECTURE.md`.
+    pub ring: Vec<&'static str>,
+    /// Kernel threads that requests were handed to instead of the device.
+    pub punt_threads: u32,
+    /// Times a worker was taken off its CPU.
+    pub preempted: u64,
+    /// Submissions the kernel took only in part.
+    pub short_submits: u64,
+    /// Clock drift since calibration.
+    pub drift_ppm: f64,
+    /// Whether the page cache was measured instead of the device.
+    pub page_cache: bool,
+    /// Records of single I/Os, when asked for.
+    pub records: Vec<IoRecord>,
+}
+
+/// Why a cell could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A block is no multiple of the target's unit.
+    #[error("{target}: a block of {block} is no multiple of its unit of {unit}; choose a larger one")]
+    BlockTooSmall {
+        /// The block.
+        block: Bytes,
+        /// Unit of the target.
+        unit: Bytes,
+        /// The target.
+        target: String,
+    },
+    /// The range holds no block.
+    #[error("{target}: a range of {range} holds no block of {block}; use a larger target or range")]
+    RangeTooSmall {
+        /// The block.
+        block: Bytes,
+        /// Size of the range.
+        range: Bytes,
+        /// The target.
+        target: String,
+    },
+    /// No load runs on any target.
+    #[error("no load of this step runs on any of the targets; check `targets` in the plan")]
+    NoWorkers,
+    /// More threads than is sane.
+    #[error("this step needs {asked} threads, more than {most}; lower workers or depth")]
+    TooManyThreads {
+        /// Asked for.
+        asked: usize,
+        /// Limit.
+        most: usize,
+    },
+    /// A worker could not be set up.
+    #[error("cannot set up a worker: {0}; {advice}", advice = set_up_advice(.0))]
+    SetUp(std::io::Error),
+    /// The external engine failed.
+    #[error("{0}")]
+    External(String),
+}
+
+fn set_up_advice(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => "io_uring is switched off here (kernel.io_uring_disabled or a container); try --engine sync",
+        Some(libc::ENOSYS) => "this kernel has no io_uring (5.10 is the oldest supported); try --engine sync",
+        Some(libc::ENOMEM) => "raise the locked-memory limit (ulimit -l) or lower depth and block",
+        Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",
+        Some(libc::EAGAIN) => "raise the limit of threads (ulimit -u) or lower workers",
+        _ => "try --engine sync",
+    }
+}
+
+/// The engines of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// io_uring.
+    Uring,
+    /// pread and pwrite.
+    Sync,
+    /// The installed fio, for cross-checks.
+    Fio,
+}
+
+/// A back end over opened targets.
+pub fn host_backend(engine: Engine, targets: Vec<Target>, clock: Clock) -> Box<dyn Backend> {
+    match engine {
+        Engine::Fio => Box::new(FioBackend::new(targets, clock)),
+        _ => Box::new(HostBackend { engine, targets, clock, pointers: HashMap::new() }),
+    }
+}
+
+/// Workers on this host.
+struct HostBackend {
+    engine: Engine,
+    targets: Vec<Target>,
+    clock: Clock,
+    /// Where each sequential stream stands, by target, range and worker: kept across cells.
+    pointers: HashMap<(usize, u64, u64, u32), Arc<AtomicU64>>,
+}
+
+/// Time between starting the first worker and the common start, for each worker, in ns.
+const START_DELAY_NS: u64 = 3_000_000;
+const START_DELAY_PER_WORKER_NS: u64 = 150_000;
+
+impl Backend for HostBackend {
+    fn name(&self) -> &'static str {
+        if self.engine == Engine::Sync { "sync" } else { "uring" }
+    }
+
+    fn run(
+        &mut self,
+        cell: &CellSpec,
+        sink: &mut dyn Sink,
+        interrupt: &AtomicBool,
+    ) -> Result<CellEnd, EngineError> {
+        let specs = cell.workers(&self.targets, self.engine == Engine::Sync)?;
+        let all_streams = streams(&cell.loads, self.targets.len());
+        let stop = Arc::new(AtomicBool::new(false));
+        let timeline = self.timeline(cell, specs.len());
+        let clock = self.clock.clone();
+        let guard_ns = if cell.loads.iter().any(is_open) { wake_guard(&clock) } else { 0 };
+        let (out, reports) = channel();
+        let mut collector = Collector::new(&clock, timeline, all_streams.len(), &stop, interrupt);
+        let cpus = allowed_cpus();
+        let mut threads = Vec::new();
+        for (worker, spec) in specs.iter().enumerate() {
+            let flows = self.flows(cell, &all_streams, spec);
+            let places = places_of(&flows);
+            let (pool_in, pool) = channel();
+            let _ = pool_in.send(Book::new(places.len(), spec.demand != Demand::Closed));
+            collector.pools.push(pool_in);
+            collector.places.push(places.clone());
+            let wires = Wires { out: out.clone(), pool, stop: stop.clone() };
+            let core = Core::new(self.core_parts(cell, spec, worker, flows, places, timeline), wires);
+            let job = Job {
+                engine: self.engine,
+                target: self.targets[spec.target].clone(),
+                spec: spec.clone(),
+                cpu: cpus[worker % cpus.len()],
+                slot_bytes: slot_bytes(cell, &all_streams, spec),
+                guard_ns,
+            };
+            let failed = out.clone();
+            let builder = std::thread::Builder::new().name(format!("fathom-w{worker}"));
+            match builder.spawn(move || job.run(core, &failed)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(EngineError::SetUp(error));
+                }
+            }
+        }
+        drop(out);
+        let mut end = collector.run(&reports, sink);
+        for (thread, spec) in threads.into_iter().zip(&specs) {
+            match thread.join() {
+                Ok(Ok(flows)) => self.keep_pointers(cell, &all_streams, spec, &flows),
+                Ok(Err(error)) => return Err(EngineError::SetUp(error)),
+                Err(_) => end.outcome = Outcome::Failed("a worker thread panicked".into()),
+            }
+        }
+        end.facts.workers = specs.len() as u32;
+        end.facts.cpus = cpus.into_iter().take(specs.len()).collect();
+        end.facts.page_cache =
+            self.targets.iter().any(|target| target.direct == crate::Direct::No);
+        Ok(end)
+    }
+}
+
+fn is_open(load: &Load) -> bool {
+    load.demand != Demand::Closed
+}
+
+fn slot_bytes(cell: &CellSpec, streams: &[Stream], spec: &WorkerSpec) -> usize {
+    let largest = |&(stream, _): &(usize, f64)| cell.loads[streams[stream].load].block_max().0;
+    spec.flows.iter().map(largest).max().unwrap_or(4096) as usize
+}
+
+fn places_of(flows: &[Flow]) -> Arc<[SidePlace]> {
+    let mut places = Vec::new();
+    for flow in flows {
+        if !flow.reads.is_empty() {
+            places.push(SidePlace { stream: flow.stream, write: false });
+        }
+        if !flow.writes.is_empty() {
+            places.push(SidePlace { stream: flow.stream, write: true });
+        }
+    }
+    places.into()
+}
+
+impl HostBackend {
+    fn timeline(&self, cell: &CellSpec, workers: usize) -> Timeline {
+        let delay = START_DELAY_NS + START_DELAY_PER_WORKER_NS * workers as u64;
+        let start = self.clock.now().0 + delay;
+        let ramp = cell.window.ramp.0;
+        let end = cell.window.time.map_or(u64::MAX, |time| start + ramp + time.0);
+        Timeline { start, ramp, interval: cell.interval.0.max(1_000_000), end }
+    }
+
+    fn core_parts(
+        &self,
+        cell: &CellSpec,
+        spec: &WorkerSpec,
+        worker: usize,
+        flows: Vec<Flow>,
+        places: Arc<[SidePlace]>,
+        timeline: Timeline,
+    ) -> CoreParts {
+        CoreParts {
+            clock: self.clock.clone(),
+            seed: spec.seed,
+            flows,
+            places,
+            budget: spec.budget,
+            timeline,
+            target_name: self.targets[spec.target].name.clone(),
+            worker,
+            open_loop: spec.demand != Demand::Closed,
+            record_max: cell.record_ios,
+        }
+    }
+
+    /// The loads of a worker as it issues them.
+    fn flows(&mut self, cell: &CellSpec, streams: &[Stream], spec: &WorkerSpec) -> Vec<Flow> {
+        let total: f64 = spec.flows.iter().map(|(_, weight)| weight).sum();
+        let mut sum = 0.0;
+        let mut side = 0;
+        let mut flows = Vec::new();
+        for &(stream, weight) in &spec.flows {
+            let load = &cell.loads[streams[stream].load];
+            let target = &self.targets[spec.target];
+            let (start, end) = extent(load, target);
+            let place = CursorPlace {
+                start,
+                end,
+                index: spec.index,
+                of: spec.of,
+                load_seed: derive(cell.seed, 1 << 32 | streams[stream].load as u64),
+                pointer: self.pointer(load, spec, start, end),
+            };
+            let align = load.align.map(|align| align.0);
+            let mix = |used: bool, mix| if used { choices(mix, align, end - start) } else { vec![] };
+            let (reads, writes) = (
+                mix(load.reads(), &load.read_blocks),
+                mix(load.writes(), &load.write_blocks),
+            );
+            sum += weight / total;
+            let sides = (side, side + u32::from(!reads.is_empty()));
+            side = sides.1 + u32::from(!writes.is_empty());
+            flows.push(Flow {
+                below: if sum > 0.999_999_999 { ALWAYS } else { share(sum) },
+                cursor: Cursor::new(load, &place),
+                read_below: match load.read_percent {
+                    100.0 => ALWAYS,
+                    percent => share(percent / 100.0),
+                },
+                reads,
+                writes,
+                filler: load
+                    .writes()
+                    .then(|| Filler::new(&load.data, cell.seed, spec.seed))
+                    .flatten(),
+                read_side: sides.0,
+                write_side: sides.1,
+                stream,
+            });
+        }
+        flows
+    }
+
+    /// The kept pointer of a stream: one for all workers of a target, or one for each.
+    fn pointer(&mut self, load: &Load, spec: &WorkerSpec, start: u64, end: u64) -> Arc<AtomicU64> {
+        let own = load.pattern == Pattern::Sequential(plan::Streams::PerWorker);
+        let worker = if own { spec.index + 1 } else { 0 };
+        self.pointers.entry((spec.target, start, end, worker)).or_default().clone()
+    }
+
+    fn keep_pointers(
+        &mut self,
+        cell: &CellSpec,
+        streams: &[Stream],
+        spec: &WorkerSpec,
+        flows: &[Flow],
+    ) {
+        for flow in flows {
+            if let Some(at) = flow.cursor.pointer() {
+                let load = &cell.loads[streams[flow.stream].load];
+                let (start, end) = extent(load, &self.targets[spec.target]);
+                self.pointer(load, spec, start, end).store(at, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// A share as a threshold for 32-bit draws.
+fn share(share: f64) -> u64 {
+    (share * (1u64 << 32) as f64).round() as u64
+}
+
+/// Three times the median error of a short sleep: how long before an arrival to stop sleeping, in ns.
+fn wake_guard(clock: &Clock) -> u64 {
+    let mut errors: Vec<u64> = (0..15)
+        .map(|_| {
+            let until = clock.now().0 + 50_000;
+            clock.sleep_until(base::units::Nanos(until));
+            clock.now().0.saturating_sub(until)
+        })
+        .collect();
+    errors.sort_unstable();
+    (errors[errors.len() / 2] * 3).clamp(5_000, 300_000)
+}
+
+/// What a worker thread needs beside its core.
+struct Job {
+    engine: Engine,
+    target: Target,
+    spec: WorkerSpec,
+    cpu: usize,
+    slot_bytes: usize,
+    guard_ns: u64,
+}
+
+impl Job {
+    fn run(self, core: Core, failed: &Sender<Report>) -> std::io::Result<Vec<Flow>> {
+        pin_to(self.cpu);
+        let (worker, places, open) = (core.worker, core.places.len(), core.open_loop);
+        let stop = core.stop.clone();
+        match self.run_loop(core) {
+            Ok((core, end)) => Ok(core.finish(end)),
+            Err(error) => {
+                // The collector waits for every worker; tell it, and the others to end.
+                stop.store(true, Ordering::Relaxed);
+                let book = Book::new(places, open);
+                let last = crate::core::WorkerEnd::default();
+                let _ = failed.send(Report::Done { worker, seq: 0, end: 0, book, last });
+                Err(error)
+            }
+        }
+    }
+
+    fn run_loop(&self, mut core: Core) -> std::io::Result<(Core, u64)> {
+        let open = match self.spec.demand {
+            Demand::Closed => None,
+            Demand::Open { rate_iops, arrival, backlog } => {
+                let phase = f64::from(self.spec.index) / f64::from(self.spec.of);
+                let mut rng = Rng::new(derive(self.spec.seed, 0xa881));
+                std::mem::swap(&mut rng, &mut core.rng);
+                let start = core.timeline.start;
+                let schedule = Schedule::new(start, rate_iops, arrival, phase, &mut core.rng);
+                std::mem::swap(&mut rng, &mut core.rng);
+                Some((schedule, backlog))
+            }
+        };
+        let Job { target, guard_ns, .. } = self;
+        match (self.engine, open) {
+            (Engine::Sync, None) => {
+                Ok(sync::prepare(core, target, self.slot_bytes)?.run_closed())
+            }
+            (Engine::Sync, Some((schedule, backlog))) => {
+                let worker = sync::prepare(core, target, self.slot_bytes)?;
+                Ok(worker.run_open(schedule, backlog, *guard_ns))
+            }
+            (_, None) => {
+                Ok(uring::prepare(core, target, self.spec.depth, self.slot_bytes)?.run_closed())
+            }
+            (_, Some((schedule, backlog))) => {
+                let worker = uring::prepare(core, target, self.spec.depth, self.slot_bytes)?;
+                Ok(worker.run_open(schedule, backlog, *guard_ns))
+            }
+        }
+    }
+}
