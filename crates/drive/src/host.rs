@@ -1,0 +1,66 @@
+//! Facts about the host that a result needs beside it.
+
+use crate::sysfs::text;
+use serde::Serialize;
+
+/// The host a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HostFacts {
+    /// Host name.
+    pub name: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Architecture.
+    pub machine: String,
+    /// Operating system.
+    pub os: String,
+    /// Processor model.
+    pub cpu_model: String,
+    /// Logical CPUs online.
+    pub cpus: usize,
+    /// NUMA nodes.
+    pub numa_nodes: usize,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
+    /// Frequency governor of CPU 0.
+    pub governor: Option<String>,
+    /// Whether it runs under a hypervisor, as the processor says.
+    pub virtual_machine: bool,
+    /// Kernel command line.
+    pub command_line: String,
+}
+
+/// Reads the facts of this host.
+pub fn host_facts() -> HostFacts {
+    let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+    };
+    let uname = rustix::system::uname();
+    let memory = text("/proc/meminfo").unwrap_or_default();
+    let total = memory.lines().next().and_then(|line| line.split_whitespace().nth(1));
+    let release = text("/etc/os-release").unwrap_or_default();
+    let os = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    HostFacts {
+        name: uname.nodename().to_string_lossy().into_owned(),
+        kernel: uname.release().to_string_lossy().into_owned(),
+        machine: uname.machine().to_string_lossy().into_owned(),
+        os: os.unwrap_or_default().trim_matches('"').to_owned(),
+        cpu_model: field("model name").unwrap_or_default(),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        numa_nodes: numa_nodes(),
+        memory_bytes: total.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024,
+        governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        virtual_machine: field("flags").is_some_and(|flags| flags.contains("hypervisor")),
+        command_line: text("/proc/cmdline").unwrap_or_default(),
+    }
+}
+
+fn numa_nodes() -> usize {
+    let nodes = crate::sysfs::names("/sys/devices/system/node");
+    let is_node = |name: &&String| {
+        name.strip_prefix("node").is_some_and(|n| n.parse::<u32>().is_ok())
+    };
+    nodes.iter().filter(is_node).count().max(1)
+}

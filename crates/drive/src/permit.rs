@@ -1,0 +1,284 @@
+//! The permit to write, and the opening of targets.
+//!
+//! A permit exists only for a target that was claimed exclusively, is not in use, is not part of
+//! anything bigger, and was named by its identity; or for a scratch file of the run itself. A target
+//! can be opened for writing with a permit only.
+
+use crate::signature::{Found, FoundKind, scan};
+use crate::target::{Kind, Subject};
+use crate::usage::{Usage, usage_of_device, usage_of_file};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Why nothing is written. Each message has a way out.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// In use.
+    #[error("{0}")]
+    InUse(Usage),
+    /// Claimed by the kernel or another program, without a visible user.
+    #[error("{0}: is claimed by another program or the kernel; find it with lsblk and fuser")]
+    Claimed(PathBuf),
+    /// Part of something bigger.
+    #[error("{path}: holds a {found}; {way_out} or pick another drive")]
+    Member {
+        /// What.
+        path: PathBuf,
+        /// The signature.
+        found: Found,
+        /// How to take it out.
+        way_out: &'static str,
+    },
+    /// Nobody named it.
+    #[error(
+        "{path}: this plan writes to it{contents}; if that is meant, name it: --destroy {identity}",
+        contents = list(.found)
+    )]
+    NotNamed {
+        /// What.
+        path: PathBuf,
+        /// The word that names it.
+        identity: String,
+        /// What is on it.
+        found: Vec<Found>,
+    },
+    /// Somebody named something else.
+    #[error(
+        "{path}: --destroy names `{given}`, but this is `{identity}`{contents}; check that it is the \
+         right drive",
+        contents = list(.found)
+    )]
+    WrongName {
+        /// What.
+        path: PathBuf,
+        /// As given.
+        given: String,
+        /// The word that names it.
+        identity: String,
+        /// What is on it.
+        found: Vec<Found>,
+    },
+    /// The kernel refuses writes to it.
+    #[error("{0}: is read-only")]
+    ReadOnly(PathBuf),
+    /// It cannot be opened.
+    #[error("{path}: cannot be opened: {error}")]
+    System {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn list(found: &[Found]) -> String {
+    if found.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = found.iter().map(Found::to_string).collect();
+    format!(" and destroys what is on it ({})", names.join(", "))
+}
+
+/// The permission to write to one target, with the exclusive claim on it.
+#[derive(Debug)]
+pub struct Permit {
+    file: OwnedFd,
+    /// The word that named the target.
+    pub identity: String,
+    /// What will be destroyed.
+    pub found: Vec<Found>,
+}
+
+/// An opened target.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file.
+    pub file: OwnedFd,
+    /// Whether the page cache is bypassed.
+    pub direct: bool,
+}
+
+impl Permit {
+    /// Claims the target and checks everything; `named` are the words of `--destroy`.
+    ///
+    /// # Errors
+    /// Whenever anything speaks against writing.
+    pub fn check(subject: &Subject, named: &[String]) -> Result<Permit, Refusal> {
+        let path = &subject.path;
+        match &subject.kind {
+            Kind::Scratch(_) => {
+                let file = open_direct(&subject.open_path(), OFlags::RDWR)?;
+                Ok(Permit { file: file.file, identity: "scratch".into(), found: Vec::new() })
+            }
+            Kind::Device(device) => {
+                // The reasons that can be seen come before the bare "claimed".
+                refuse_use(usage_of_device(device))?;
+                if device.read_only {
+                    return Err(Refusal::ReadOnly(path.clone()));
+                }
+                let claim = open_direct(path, OFlags::RDWR | OFlags::EXCL)?;
+                // Nobody can mount or claim it from here on: this second look decides.
+                refuse_use(usage_of_device(device))?;
+                let mut found = contents(path, device.size_bytes)?;
+                for part in &device.partitions {
+                    let node = Path::new("/dev").join(part);
+                    let size = crate::find(&node).map_or(0, |device| device.size_bytes);
+                    match contents(&node, size) {
+                        Ok(more) => found.extend(more),
+                        Err(refusal @ Refusal::Member { .. }) => return Err(refusal),
+                        // A partition without a node cannot be read; its table entry is known.
+                        Err(_) => {}
+                    }
+                }
+                named_permit(subject, named, found, claim.file)
+            }
+            Kind::File { size, ours } => {
+                refuse_use(usage_of_file(path))?;
+                let claim = open_direct(path, OFlags::RDWR)?;
+                flock(&claim.file, FlockOperation::NonBlockingLockExclusive)
+                    .map_err(|_| Refusal::Claimed(path.clone()))?;
+                if *ours {
+                    let identity = subject.identity();
+                    return Ok(Permit { file: claim.file, identity, found: Vec::new() });
+                }
+                named_permit(subject, named, contents(path, size.0)?, claim.file)
+            }
+        }
+    }
+
+    /// Opens the target for reading and writing. The claim lasts as long as the file is open.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn open(self) -> io::Result<Opened> {
+        let flags = rustix::fs::fcntl_getfl(&self.file)?;
+        Ok(Opened { direct: flags.contains(OFlags::DIRECT), file: self.file })
+    }
+}
+
+/// The first use is the reason; a mounted root is named before everything else.
+fn refuse_use(mut usage: Vec<Usage>) -> Result<(), Refusal> {
+    usage.sort_by_key(|usage| usage.reason != crate::usage::UsageReason::Root);
+    usage.into_iter().next().map_or(Ok(()), |usage| Err(Refusal::InUse(usage)))
+}
+
+fn contents(path: &Path, size: u64) -> Result<Vec<Found>, Refusal> {
+    let error = |error| Refusal::System { path: path.to_owned(), error };
+    let found = scan(&File::open(path).map_err(error)?, size);
+    for item in &found {
+        if let FoundKind::Member { way_out } = item.kind {
+            return Err(Refusal::Member { path: path.to_owned(), found: item.clone(), way_out });
+        }
+    }
+    Ok(found)
+}
+
+fn named_permit(
+    subject: &Subject,
+    named: &[String],
+    found: Vec<Found>,
+    file: OwnedFd,
+) -> Result<Permit, Refusal> {
+    let (path, identity) = (subject.path.clone(), subject.identity());
+    if named.iter().any(|word| subject.is_named_by(word)) {
+        return Ok(Permit { file, identity, found });
+    }
+    match named.first() {
+        None => Err(Refusal::NotNamed { path, identity, found }),
+        Some(given) => Err(Refusal::WrongName { path, given: given.clone(), identity, found }),
+    }
+}
+
+/// Opens past the page cache where the file system can.
+fn open_direct(path: &Path, flags: OFlags) -> Result<Opened, Refusal> {
+    let flags = flags | OFlags::CLOEXEC;
+    let system = |error: Errno| match error {
+        Errno::BUSY => Refusal::Claimed(path.to_owned()),
+        Errno::ROFS => Refusal::ReadOnly(path.to_owned()),
+        error => Refusal::System { path: path.to_owned(), error: error.into() },
+    };
+    match open(path, flags | OFlags::DIRECT, Mode::empty()) {
+        Ok(file) => Ok(Opened { file, direct: true }),
+        Err(Errno::INVAL) => {
+            let file = open(path, flags, Mode::empty()).map_err(system)?;
+            Ok(Opened { file, direct: false })
+        }
+        Err(error) => Err(system(error)),
+    }
+}
+
+/// Opens a target for reading; needs no permit and destroys nothing.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open_for_reading(subject: &Subject) -> Result<Opened, Refusal> {
+    open_direct(&subject.open_path(), OFlags::RDONLY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::resolve;
+    use base::units::Bytes;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn a_scratch_file_needs_no_word_and_leaves_nothing() {
+        let folder = folder();
+        let subject = resolve(folder.path(), Bytes(1 << 20)).unwrap();
+        let opened = Permit::check(&subject, &[]).unwrap().open().unwrap();
+        rustix::io::pwrite(&opened.file, &vec![7; 4096], 0).map(|_| ()).unwrap_or(());
+        drop((opened, subject));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_foreign_file_needs_its_own_path_as_the_word() {
+        let folder = folder();
+        let path = folder.path().join("precious");
+        std::fs::write(&path, vec![1u8; 8192]).unwrap();
+        let subject = resolve(&path, Bytes(1 << 20)).unwrap();
+        let refused = |named: &[String]| Permit::check(&subject, named).unwrap_err();
+        assert!(matches!(refused(&[]), Refusal::NotNamed { .. }));
+        assert!(matches!(refused(&["/etc/passwd".into()]), Refusal::WrongName { .. }));
+        assert!(matches!(refused(&["precious".into()]), Refusal::WrongName { .. }));
+        let word = path.display().to_string();
+        assert!(refused(&[]).to_string().contains(&format!("--destroy {word}")));
+        let permit = Permit::check(&subject, &[word.clone()]).unwrap();
+        assert!(matches!(Permit::check(&subject, &[word]).unwrap_err(), Refusal::Claimed(_)));
+        drop(permit);
+        assert_eq!(std::fs::read(&path).unwrap(), vec![1u8; 8192]);
+    }
+
+    #[test]
+    fn a_member_is_refused_even_when_named() {
+        let folder = folder();
+        let path = folder.path().join("pv");
+        let mut image = vec![0u8; 1 << 20];
+        image[536..544].copy_from_slice(b"LVM2 001");
+        std::fs::write(&path, &image).unwrap();
+        let subject = resolve(&path, Bytes(1 << 20)).unwrap();
+        let refused = Permit::check(&subject, &[path.display().to_string()]).unwrap_err();
+        assert!(matches!(refused, Refusal::Member { .. }));
+        assert!(refused.to_string().contains("pvremove"), "{refused}");
+    }
+
+    #[test]
+    fn what_cannot_be_a_target_says_why() {
+        let folder = folder();
+        let say = |path: &Path, size| resolve(path, Bytes(size)).unwrap_err().to_string();
+        assert!(say(Path::new("/dev/null"), 1).contains("neither a block device"));
+        assert!(say(&folder.path().join("nothing"), 1).contains("fathom devices"));
+        assert!(say(folder.path(), 1 << 60).contains("--set size="));
+        let empty = folder.path().join("empty");
+        std::fs::write(&empty, "").unwrap();
+        assert!(say(&empty, 1).contains("no capacity"));
+    }
+}
