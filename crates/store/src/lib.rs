@@ -1,1 +1,12 @@
-//! .
+//! The run file: one SQLite file a run, written every interval, readable while it grows and after a
+//! crash. It stores and computes nothing. `docs/run-file.md` is the written format.
+
+mod error;
+mod read;
+mod schema;
+mod write;
+
+pub use error::StoreError;
+pub use read::{CellRecord, Event, RunFile, StreamRecord, Telemetry, VerdictRow};
+pub use schema::{APPLICATION_ID, SCHEMA_VERSION, State};
+pub use write::{CellHead, RunHead, RunWriter, StreamHead, TargetHead};

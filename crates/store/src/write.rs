@@ -1,0 +1,385 @@
+//! Writing a run file: every interval is one transaction.
+
+use crate::error::StoreError;
+use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State, TABLES};
+use base::sample::{CpuUse, IntervalSample, StreamSample};
+use base::units::Nanos;
+use rusqlite::{Connection, OpenFlags, params};
+use serde_json::Value;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// What is known when a run starts.
+#[derive(Clone, Debug, Default)]
+pub struct RunHead {
+    /// Version of the program.
+    pub fathom_version: String,
+    /// Wall time of the start, ms since the Unix epoch.
+    pub started_unix_ms: u64,
+    /// Name of the plan.
+    pub plan_name: String,
+    /// Title of the plan.
+    pub plan_title: String,
+    /// Text of the plan.
+    pub plan_source: String,
+    /// Parameters in force as (name, value).
+    pub settings: Vec<(String, String)>,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Engine.
+    pub engine: String,
+    /// Length of an interval.
+    pub interval: Nanos,
+    /// Facts about the host.
+    pub host: Value,
+    /// Facts about the instrument: clock, own cost.
+    pub instrument: Value,
+}
+
+/// A target of the run.
+#[derive(Clone, Debug)]
+pub struct TargetHead {
+    /// Name.
+    pub name: String,
+    /// Serial number or what stands for it.
+    pub identity: String,
+    /// `device`, `file`, `scratch`.
+    pub kind: &'static str,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Unit of I/O in bytes.
+    pub block_bytes: u64,
+    /// Everything else.
+    pub facts: Value,
+}
+
+/// What is known when a cell starts.
+#[derive(Clone, Debug)]
+pub struct CellHead {
+    /// Step names from the outermost, with iterations: `rows#2/sweep`.
+    pub path: String,
+    /// Name of the step.
+    pub step: String,
+    /// What tells it from its siblings; empty when there are none.
+    pub label: String,
+    /// The verb: `load`, `fill`, `sweep`, `curve`.
+    pub verb: &'static str,
+    /// Place on the axes of a sweep.
+    pub coordinates: Value,
+    /// Iteration of the innermost repeat, from 1; 0 outside of one.
+    pub iteration: u32,
+    /// Whether it counts; iterations before the counted ones and preparations do not.
+    pub counted: bool,
+    /// The loads, for people and programs.
+    pub spec: Value,
+    /// Start on the run's clock.
+    pub start: Nanos,
+    /// Its streams.
+    pub streams: Vec<StreamHead>,
+}
+
+/// A stream of a cell.
+#[derive(Clone, Debug)]
+pub struct StreamHead {
+    /// Name of the load.
+    pub load: String,
+    /// Index of the target.
+    pub target: usize,
+    /// Short form of the load.
+    pub describe: String,
+    /// The rate asked for in I/Os per second; none in closed loop.
+    pub rate_iops: Option<f64>,
+}
+
+/// A run file that is being written. Exactly one process can hold it.
+pub struct RunWriter {
+    path: PathBuf,
+    connection: Connection,
+    /// Held as long as the run goes on; after a crash the kernel lets go of it. Dropped last: closing
+    /// any handle of a file drops the locks the database holds on it.
+    _lock: File,
+}
+
+impl RunWriter {
+    /// Makes a new run file.
+    ///
+    /// # Errors
+    /// When it exists or cannot be made.
+    pub fn create(path: &Path, head: &RunHead, targets: &[TargetHead]) -> Result<RunWriter, StoreError> {
+        let system = |error| StoreError::System { path: path.to_owned(), error };
+        let lock = match File::options().write(true).read(true).create_new(true).open(path) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::Exists(path.to_owned()));
+            }
+            Err(error) => return Err(system(error)),
+        };
+        lock.lock().map_err(system)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let database = |what| {
+            move |error| StoreError::Database { path: path.to_owned(), what, error }
+        };
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(database("cannot be opened"))?;
+        let mut writer = RunWriter { path: path.to_owned(), connection, _lock: lock };
+        writer.set_up(head, targets).map_err(database("cannot be set up"))?;
+        Ok(writer)
+    }
+
+    fn set_up(&mut self, head: &RunHead, targets: &[TargetHead]) -> rusqlite::Result<()> {
+        let connection = &mut self.connection;
+        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+        connection.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // A crash of the program loses nothing; a power cut may lose the last seconds, never the file.
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        let change = connection.transaction()?;
+        change.execute_batch(TABLES)?;
+        let settings: serde_json::Map<String, Value> =
+            head.settings.iter().map(|(k, v)| (k.clone(), Value::from(v.as_str()))).collect();
+        for (key, value) in [
+            ("fathom_version", head.fathom_version.clone()),
+            ("started_unix_ms", head.started_unix_ms.to_string()),
+            ("plan_name", head.plan_name.clone()),
+            ("plan_title", head.plan_title.clone()),
+            ("plan_source", head.plan_source.clone()),
+            ("settings", Value::Object(settings).to_string()),
+            ("seed", head.seed.to_string()),
+            ("engine", head.engine.clone()),
+            ("interval_ns", head.interval.0.to_string()),
+            ("host", head.host.to_string()),
+            ("instrument", head.instrument.to_string()),
+            ("state", State::Running.word().to_owned()),
+        ] {
+            change.execute("INSERT INTO meta VALUES (?1, ?2)", params![key, value])?;
+        }
+        for (id, target) in targets.iter().enumerate() {
+            change.execute(
+                "INSERT INTO target VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![
+                    id as i64,
+                    target.name,
+                    target.identity,
+                    target.kind,
+                    target.size_bytes as i64,
+                    target.block_bytes as i64,
+                    target.facts.to_string()
+                ],
+            )?;
+        }
+        change.commit()
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn wrap<T>(&self, what: &'static str, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|error| StoreError::Database { path: self.path.clone(), what, error })
+    }
+
+    /// Starts a cell; gives its number.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn start_cell(&mut self, head: &CellHead) -> Result<i64, StoreError> {
+        let result = self.insert_cell(head);
+        self.wrap("a cell cannot be written", result)
+    }
+
+    fn insert_cell(&mut self, head: &CellHead) -> rusqlite::Result<i64> {
+        let change = self.connection.transaction()?;
+        change.execute(
+            "INSERT INTO cell (path, step, label, verb, coordinates, iteration, counted, spec,
+                start_ns, status, facts) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,'running','{}')",
+            params![
+                head.path,
+                head.step,
+                head.label,
+                head.verb,
+                head.coordinates.to_string(),
+                head.iteration,
+                head.counted,
+                head.spec.to_string(),
+                head.start.0 as i64
+            ],
+        )?;
+        let cell = change.last_insert_rowid();
+        for (idx, stream) in head.streams.iter().enumerate() {
+            change.execute(
+                "INSERT INTO stream VALUES (?1,?2,?3,?4,?5,?6,?7)",
+                params![
+                    cell,
+                    idx as i64,
+                    stream.load,
+                    stream.target as i64,
+                    stream.describe,
+                    stream.rate_iops.is_some(),
+                    stream.rate_iops
+                ],
+            )?;
+        }
+        change.commit()?;
+        Ok(cell)
+    }
+
+    /// Adds one interval: one transaction.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add_interval(&mut self, cell: i64, sample: &IntervalSample) -> Result<(), StoreError> {
+        let result = self.insert_interval(cell, sample);
+        self.wrap("an interval cannot be written", result)
+    }
+
+    fn insert_interval(&mut self, cell: i64, sample: &IntervalSample) -> rusqlite::Result<()> {
+        let change = self.connection.transaction()?;
+        {
+            let mut insert = change.prepare_cached(
+                "INSERT INTO interval VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)",
+            )?;
+            for (stream, counts) in sample.streams.iter().enumerate() {
+                // The workers' CPU time belongs to the interval: it stands in the first stream.
+                let cpu = if stream == 0 { sample.cpu } else { CpuUse::default() };
+                insert.execute(params![
+                    cell,
+                    sample.seq,
+                    stream as i64,
+                    sample.start.0 as i64,
+                    sample.len.0 as i64,
+                    sample.ramp,
+                    counts.reads.ios() as i64,
+                    counts.reads.bytes as i64,
+                    counts.reads.errors as i64,
+                    counts.writes.ios() as i64,
+                    counts.writes.bytes as i64,
+                    counts.writes.errors as i64,
+                    counts.waited as i64,
+                    counts.shed as i64,
+                    cpu.user_ns as i64,
+                    cpu.system_ns as i64,
+                    encode(counts)
+                ])?;
+            }
+        }
+        change.commit()
+    }
+
+    /// Ends a cell. `totals` are the merged counted intervals of each stream.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    #[allow(clippy::too_many_arguments)]
+    pub fn end_cell(
+        &mut self,
+        cell: i64,
+        end: Nanos,
+        status: &str,
+        message: Option<&str>,
+        facts: &Value,
+        totals: &[StreamSample],
+        counted: (Nanos, u32, CpuUse),
+    ) -> Result<(), StoreError> {
+        let result = (|| {
+            let change = self.connection.transaction()?;
+            change.execute(
+                "UPDATE cell SET end_ns=?2, status=?3, message=?4, facts=?5 WHERE id=?1",
+                params![cell, end.0 as i64, status, message, facts.to_string()],
+            )?;
+            let (len, intervals, cpu) = counted;
+            for (stream, counts) in totals.iter().enumerate() {
+                let cpu = if stream == 0 { cpu } else { CpuUse::default() };
+                change.execute(
+                    "INSERT INTO total VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+                    params![
+                        cell,
+                        stream as i64,
+                        len.0 as i64,
+                        intervals,
+                        counts.reads.bytes as i64,
+                        counts.reads.errors as i64,
+                        counts.writes.bytes as i64,
+                        counts.writes.errors as i64,
+                        counts.waited as i64,
+                        counts.shed as i64,
+                        cpu.user_ns as i64,
+                        cpu.system_ns as i64,
+                        encode(counts)
+                    ],
+                )?;
+            }
+            change.commit()
+        })();
+        self.wrap("the end of a cell cannot be written", result)
+    }
+
+    /// Notes an event.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn event(&self, at: Nanos, cell: Option<i64>, kind: &str, text: &str) -> Result<(), StoreError> {
+        let insert = "INSERT INTO event VALUES (?1,?2,?3,?4)";
+        let result = self.connection.execute(insert, params![at.0 as i64, cell, kind, text]);
+        self.wrap("an event cannot be written", result.map(|_| ()))
+    }
+
+    /// Adds a telemetry sample.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn telemetry(&self, at: Nanos, source: &str, name: &str, value: f64) -> Result<(), StoreError> {
+        let insert = "INSERT INTO telemetry VALUES (?1,?2,?3,?4)";
+        let result = self.connection.execute(insert, params![at.0 as i64, source, name, value]);
+        self.wrap("telemetry cannot be written", result.map(|_| ()))
+    }
+
+    /// Adds a verdict on a cell, or on the whole run.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn verdict(
+        &self,
+        cell: Option<i64>,
+        name: &str,
+        status: &str,
+        text: &str,
+        evidence: &Value,
+    ) -> Result<(), StoreError> {
+        let insert = "INSERT INTO verdict VALUES (?1,?2,?3,?4,?5)";
+        let result = self
+            .connection
+            .execute(insert, params![cell, name, status, text, evidence.to_string()]);
+        self.wrap("a verdict cannot be written", result.map(|_| ()))
+    }
+
+    /// Ends the run.
+    ///
+    /// # Errors
+    /// When it cannot be written; what was written before stays.
+    pub fn finish(&mut self, state: State, ended_unix_ms: u64) -> Result<(), StoreError> {
+        let result = (|| {
+            let change = self.connection.transaction()?;
+            change.execute("UPDATE meta SET value=?1 WHERE key='state'", params![state.word()])?;
+            change.execute(
+                "INSERT INTO meta VALUES ('ended_unix_ms', ?1)",
+                params![ended_unix_ms.to_string()],
+            )?;
+            change.commit()?;
+            self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        })();
+        self.wrap("the end of the run cannot be written", result)
+    }
+}
+
+/// The histograms of a stream in their fixed order.
+fn encode(counts: &StreamSample) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(1024);
+    for side in [&counts.reads, &counts.writes] {
+        side.submission.encode_into(&mut bytes);
+        side.service.encode_into(&mut bytes);
+        side.response.encode_into(&mut bytes);
+    }
+    counts.lateness.encode_into(&mut bytes);
+    bytes
+}
