@@ -3,6 +3,7 @@
 //! Nothing in the workspace can open a target for writing but through [`Permit`]. Missing facts are
 //! none, never an error: a device with partial information is still listed.
 
+mod counters;
 mod device;
 mod host;
 mod permit;
@@ -11,6 +12,7 @@ mod sysfs;
 mod target;
 mod usage;
 
+pub use counters::{device_bytes, holes};
 pub use device::{Device, Link, discover, find};
 pub use host::{HostFacts, host_facts};
 pub use permit::{Opened, Permit, Refusal, open_for_reading};

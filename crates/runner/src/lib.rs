@@ -1,1 +1,16 @@
-//! .
+//! One state machine from plan to run file: preflight, prepare, measure, finish.
+//!
+//! The only room that knows plan, engine and store together. It prints nothing: an [`Observer`] is
+//! told what happens.
+
+mod cell;
+mod curve;
+mod error;
+mod observe;
+mod run;
+mod setup;
+
+pub use error::RunError;
+pub use observe::{CellPlan, Observer, Progress};
+pub use run::{RunEnd, RunOptions, run};
+pub use setup::{Instrument, default_file_name, measure_instrument};
