@@ -3,6 +3,7 @@
 //! The only room that knows plan, engine and store together. It prints nothing: an [`Observer`] is
 //! told what happens.
 
+mod calibrate;
 mod cell;
 mod curve;
 mod error;
@@ -10,6 +11,7 @@ mod observe;
 mod run;
 mod setup;
 
+pub use calibrate::{Calibration, Pacing, PathCost, calibrate};
 pub use error::RunError;
 pub use observe::{CellPlan, Observer, Progress};
 pub use run::{RunEnd, RunOptions, run};

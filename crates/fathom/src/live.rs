@@ -1,0 +1,263 @@
+//! Progress: bars with the last second's figures in a terminal, plain lines elsewhere.
+
+use analysis::{Status, summarize_counts};
+use base::sample::{IntervalSample, StreamSample};
+use base::units::{Nanos, format_latency, format_rate, format_span, three_digits};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use plan::Estimate;
+use report::cell_line;
+use runner::{CellPlan, Observer, Progress};
+use std::collections::VecDeque;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Points of the sparkline.
+const SPARK: usize = 30;
+/// Rate taken for amounts before one was seen, in bytes per second.
+const ASSUMED_RATE: f64 = 5e8;
+/// Plain lines inside a cell come at most this often.
+const PLAIN_EVERY: Duration = Duration::from_secs(30);
+
+/// Where progress goes.
+enum Place {
+    Nowhere,
+    Lines,
+    Bars(Bars),
+}
+
+struct Bars {
+    all: MultiProgress,
+    overall: ProgressBar,
+    step: ProgressBar,
+    figures: ProgressBar,
+}
+
+/// Progress of a run.
+pub(crate) struct Live {
+    place: Place,
+    estimate: Estimate,
+    cells_done: u32,
+    /// Parts of the estimate that lie behind: time by the clock, bytes by amount.
+    behind: (Nanos, u64),
+    rate_bytes: f64,
+    cell: Option<CellPlan>,
+    cell_time: Nanos,
+    cell_bytes: u64,
+    spark: VecDeque<f64>,
+    last_line: Instant,
+}
+
+impl Live {
+    pub(crate) fn new(quiet: bool, _json: bool) -> Live {
+        let place = match quiet {
+            true => Place::Nowhere,
+            false if std::io::stderr().is_terminal() => Place::Bars(Bars::new()),
+            false => Place::Lines,
+        };
+        Live {
+            place,
+            estimate: Estimate::default(),
+            cells_done: 0,
+            behind: (Nanos(0), 0),
+            rate_bytes: ASSUMED_RATE,
+            cell: None,
+            cell_time: Nanos(0),
+            cell_bytes: 0,
+            spark: VecDeque::new(),
+            last_line: Instant::now(),
+        }
+    }
+
+    /// Removes the bars.
+    pub(crate) fn finish(&mut self) {
+        if let Place::Bars(bars) = &self.place {
+            bars.figures.finish_and_clear();
+            bars.step.finish_and_clear();
+            bars.overall.finish_and_clear();
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.place {
+            Place::Nowhere => {}
+            Place::Lines => eprintln!("{line}"),
+            Place::Bars(bars) => {
+                let _ = bars.all.println(line);
+            }
+        }
+    }
+
+    /// Time still to go: what the clock gives, and amounts at the rate last seen.
+    fn eta(&self) -> Nanos {
+        let timed = self.estimate.timed.0.saturating_sub(self.behind.0.0);
+        let bytes = self.estimate.amount.0.saturating_sub(self.behind.1);
+        let here = self.cell.as_ref().map_or(0, |cell| match (cell.time, cell.amount) {
+            (Some(time), _) => time.0.min(self.cell_time.0),
+            _ => 0,
+        });
+        let here_bytes = self.cell.as_ref().and_then(|cell| cell.amount).map_or(0, |amount| {
+            amount.0.min(self.cell_bytes)
+        });
+        let bytes = bytes.saturating_sub(here_bytes) as f64;
+        Nanos(timed.saturating_sub(here) + Nanos::from_secs_f64(bytes / self.rate_bytes).0)
+    }
+
+    fn started(&mut self, file: &std::path::Path, estimate: Estimate) {
+        self.estimate = estimate;
+        let cells = estimate.cells;
+        let time = format_span(self.eta());
+        self.say(&format!("{}: {cells} cells, about {time}", file.display()));
+        if let Place::Bars(bars) = &self.place {
+            bars.overall.set_length(u64::from(cells.max(1)));
+        }
+    }
+
+    fn cell_started(&mut self, cell: &CellPlan) {
+        (self.cell_time, self.cell_bytes) = (Nanos(0), 0);
+        self.spark.clear();
+        if cell.path == "prepare" {
+            // Laying out a scratch file is not in the plan's estimate.
+            self.estimate.amount.0 += cell.amount.map_or(0, |amount| amount.0);
+            self.estimate.cells += 1;
+        }
+        let name = name_of(cell);
+        match &self.place {
+            Place::Lines => eprintln!("{name}: {} ...", cell.describe),
+            Place::Bars(bars) => {
+                bars.overall.set_length(u64::from(self.estimate.cells.max(1)));
+                bars.step.set_position(0);
+                bars.step.set_message(format!("{name}: {}", cell.describe));
+                bars.figures.set_message("");
+            }
+            Place::Nowhere => {}
+        }
+        self.cell = Some(cell.clone());
+        self.draw(None);
+    }
+
+    fn interval(&mut self, sample: &IntervalSample) {
+        let mut sum = StreamSample::default();
+        sample.streams.iter().for_each(|stream| sum.merge(stream));
+        self.cell_time.0 += sample.len.0;
+        self.cell_bytes += sum.bytes();
+        let summary = summarize_counts(&sum, sample.len, sample.cpu);
+        if self.cell.as_ref().is_some_and(|cell| cell.amount.is_some()) {
+            self.rate_bytes = summary.bandwidth_bytes.max(1e6);
+        }
+        self.spark.push_back(summary.iops);
+        if self.spark.len() > SPARK {
+            self.spark.pop_front();
+        }
+        let felt = summary.main_side().and_then(|side| side.felt());
+        let at = |percent| {
+            let value = felt.and_then(|latency| latency.at(percent));
+            value.map_or_else(|| "n/a".into(), |ns| format_latency(ns as f64))
+        };
+        let line = format!(
+            "{} IOPS  {} MB/s  mean {}  p99 {}  p99.99 {}",
+            format_rate(summary.iops),
+            three_digits(summary.bandwidth_bytes / 1e6),
+            felt.map_or_else(|| "n/a".into(), |latency| format_latency(latency.mean_ns)),
+            at(99.0),
+            at(99.99),
+        );
+        self.draw(Some(&line));
+    }
+
+    fn draw(&mut self, figures: Option<&str>) {
+        let eta = format_span(self.eta());
+        let share = self.cell_share();
+        match &self.place {
+            Place::Bars(bars) => {
+                bars.step.set_position((share * 1000.0) as u64);
+                bars.overall.set_position(u64::from(self.cells_done));
+                bars.overall.set_message(format!("{eta} to go"));
+                if let Some(figures) = figures {
+                    bars.figures.set_message(format!("{figures}  {}", sparkline(&self.spark)));
+                }
+            }
+            Place::Lines if self.last_line.elapsed() >= PLAIN_EVERY => {
+                self.last_line = Instant::now();
+                let name = self.cell.as_ref().map(name_of).unwrap_or_default();
+                let figures = figures.unwrap_or_default();
+                eprintln!("{name}: {:.0} %, {figures}, {eta} to go", share * 100.0);
+            }
+            _ => {}
+        }
+    }
+
+    /// How far the running cell is, by time or amount, whichever is further.
+    fn cell_share(&self) -> f64 {
+        let Some(cell) = &self.cell else { return 0.0 };
+        let by_time = cell.time.map_or(0.0, |time| self.cell_time.0 as f64 / time.0.max(1) as f64);
+        let by_amount =
+            cell.amount.map_or(0.0, |amount| self.cell_bytes as f64 / amount.0.max(1) as f64);
+        by_time.max(by_amount).min(1.0)
+    }
+
+    fn cell_ended(&mut self) {
+        if let Some(cell) = self.cell.take() {
+            match (cell.time, cell.amount) {
+                (_, Some(amount)) => self.behind.1 += amount.0,
+                (Some(time), None) => self.behind.0.0 += time.0,
+                (None, None) => {}
+            }
+        }
+        self.cells_done += 1;
+    }
+}
+
+impl Observer for Live {
+    fn on(&mut self, progress: Progress<'_>) {
+        match progress {
+            Progress::Started { file, estimate } => self.started(file, estimate),
+            Progress::Note(text) => self.say(&format!("note: {text}")),
+            Progress::CellStarted(cell) => self.cell_started(cell),
+            Progress::Interval(sample) => self.interval(sample),
+            Progress::CellEnded { cell, summary, verdicts } => {
+                self.cell_ended();
+                self.say(&cell_line(&name_of(cell), summary));
+                for verdict in verdicts.iter().filter(|verdict| verdict.status >= Status::Warning) {
+                    self.say(&format!("  {}: {}", verdict.status.word(), verdict.text));
+                }
+                self.draw(None);
+            }
+            Progress::Idle(time) => {
+                if let Place::Bars(bars) = &self.place {
+                    bars.step.set_message(format!("idle {}", format_span(time)));
+                }
+            }
+        }
+    }
+}
+
+fn name_of(cell: &CellPlan) -> String {
+    if cell.label.is_empty() { cell.path.clone() } else { format!("{} {}", cell.path, cell.label) }
+}
+
+/// The last intervals as bars of eight heights, from zero to the largest.
+fn sparkline(values: &VecDeque<f64>) -> String {
+    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let height = |value: &f64| {
+        let share = if most > 0.0 { value / most } else { 0.0 };
+        HEIGHTS[((share * 7.0).round() as usize).min(7)]
+    };
+    values.iter().map(height).collect()
+}
+
+impl Bars {
+    fn new() -> Bars {
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(4));
+        let bar = |template: &str, length| {
+            let style = ProgressStyle::with_template(template)
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("━━─");
+            all.add(ProgressBar::new(length).with_style(style))
+        };
+        let overall = bar("whole run {bar:30} {pos}/{len} cells, {msg}", 1);
+        let step = bar("this step {bar:30} {msg}", 1000);
+        let figures = bar("          {msg}", 1);
+        Bars { all, overall, step, figures }
+    }
+}

@@ -1,0 +1,44 @@
+//! Output files: written beside, synced, renamed. A reader never sees half a file.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Why an output could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The run file.
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+    /// The file.
+    #[error("{path}: cannot be written: {error}")]
+    System {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The columnar format.
+    #[error("parquet: {0}")]
+    Parquet(String),
+}
+
+/// Writes a whole file or nothing.
+///
+/// # Errors
+/// When the folder cannot be written or is full.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    let write = || {
+        let mut file = File::create(&beside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&beside);
+        OutputError::System { path: path.to_owned(), error }
+    })
+}
