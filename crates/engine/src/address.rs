@@ -12,9 +12,9 @@ pub(crate) struct Choice {
     /// Bytes.
     pub(crate) len: u32,
     /// Addresses are multiples of this, from the start of the range.
-    unit: u64,
+    pub(crate) unit: u64,
     /// Places in the range.
-    places: u64,
+    pub(crate) places: u64,
     /// Chosen when a 32-bit draw is below this.
     pub(crate) below: u64,
 }
@@ -165,7 +165,7 @@ impl Cursor {
 
 /// The next piece of a stream; the last piece before the end may be shorter.
 #[inline(always)]
-fn own(next: &mut u64, start: u64, end: u64, len: u32) -> (u64, u32) {
+pub(crate) fn own(next: &mut u64, start: u64, end: u64, len: u32) -> (u64, u32) {
     let at = *next;
     let after = at + u64::from(len);
     if after < end {

@@ -185,17 +185,11 @@ impl Core {
         }
     }
 
-    /// Whether the loop without weights, mixes and records can run this worker.
-    pub(crate) fn is_plain(&self) -> bool {
-        let single = |flow: &Flow| flow.reads.len() <= 1 && flow.writes.len() <= 1;
-        self.flows.len() == 1 && self.flows.iter().all(single) && self.record_max == 0
-    }
-
-    /// The next I/O; none when the budget is used up. `PLAIN` promises [`Core::is_plain`].
-    #[inline(always)]
-    pub(crate) fn draw<const PLAIN: bool>(&mut self) -> Option<Draw> {
+    /// The next I/O; none when the budget is used up.
+    #[inline]
+    pub(crate) fn draw(&mut self) -> Option<Draw> {
         let mut index = 0;
-        if !PLAIN && self.flows.len() > 1 {
+        if self.flows.len() > 1 {
             let pick = self.rng.next() >> 32;
             index = self.flows.iter().position(|flow| pick < flow.below).unwrap_or(0);
         }
@@ -206,7 +200,7 @@ impl Core {
             below => self.rng.next() >> 32 >= below,
         };
         let mix = if write { &flow.writes } else { &flow.reads };
-        let choice = if PLAIN || mix.len() == 1 {
+        let choice = if mix.len() == 1 {
             mix.first()?
         } else {
             let pick = self.rng.next() >> 32;
@@ -309,7 +303,7 @@ impl Core {
 
 /// With less than a block left, a rest of whole sectors is still issued, as the tail of a fill.
 #[cold]
-fn has_tail(budget: u64) -> bool {
+pub(crate) fn has_tail(budget: u64) -> bool {
     budget > 0 && budget.is_multiple_of(512)
 }
 

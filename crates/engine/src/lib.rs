@@ -13,6 +13,7 @@ mod external;
 mod fault;
 mod ledger;
 mod null;
+mod plain;
 mod spec;
 mod sync;
 mod sys;

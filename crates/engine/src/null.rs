@@ -7,7 +7,7 @@ use crate::address::{Cursor, CursorPlace, choices};
 use crate::ledger::SidePlace;
 use crate::spec::{CellSpec, Target};
 use crate::sys::memory::Arena;
-use crate::sys::ring::{Cqe, Queue, Sqe};
+use crate::sys::ring::{Cqe, Queue, Request, Sqe};
 use crate::uring::UringWorker;
 use base::clock::Clock;
 use base::sample::IntervalSample;
@@ -38,6 +38,33 @@ impl Queue for Mirror {
     #[inline(always)]
     fn push(&mut self, sqe: &Sqe) {
         self.queued.push(Cqe::new(sqe.user_data, sqe.len as i32));
+    }
+
+    #[inline(always)]
+    fn push_all(&mut self, slots: &[u32], requests: &mut [Request], start: u64) {
+        for &slot in slots {
+            let request = &mut requests[slot as usize];
+            request.start = start;
+            let Sqe { user_data, len, .. } = request.sqe;
+            self.queued.push(Cqe::new(user_data, len as i32));
+        }
+    }
+
+    #[inline(always)]
+    fn drain(
+        &mut self,
+        _n: u32,
+        list: &mut [u32],
+        mut keep: impl FnMut(u64, i32) -> bool,
+    ) -> usize {
+        let mut listed = 0;
+        for done in self.done.drain(..) {
+            if keep(done.user_data, done.res) {
+                list[listed] = done.user_data as u32;
+                listed += 1;
+            }
+        }
+        listed
     }
 
     #[inline(always)]

@@ -39,7 +39,7 @@ impl SyncWorker {
     pub(crate) fn run_closed(mut self) -> (Core, u64) {
         self.core.wait_for_start();
         while self.core.issuing {
-            let Some(draw) = self.core.draw::<false>() else { break };
+            let Some(draw) = self.core.draw() else { break };
             self.fill(draw);
             let start = self.core.clock.now().0;
             self.issue(draw, start, start);
@@ -77,7 +77,7 @@ impl SyncWorker {
             }
             let intended = schedule.next();
             schedule.advance(&mut self.core.rng);
-            let Some(draw) = self.core.draw::<false>() else { break };
+            let Some(draw) = self.core.draw() else { break };
             self.fill(draw);
             let start = self.core.clock.now().0;
             if let Some(lateness) = &mut self.core.book.open.lateness {

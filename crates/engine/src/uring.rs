@@ -1,6 +1,6 @@
 //! The io_uring worker: batched submit and reap, two clock readings a batch, one ring a worker.
 //!
-//! Service time runs from just before the submitting system call to the moment its completion is
+//! Service time runs from just before the batch is handed to the submitting system call to the moment its completion is
 //! seen, so an I/O that completes inside the call is not lost. A wait is a call of its own and made
 //! only when nothing is complete, which keeps submission time exact.
 
@@ -9,52 +9,46 @@ use crate::core::{Core, Draw, IoRecord};
 use crate::fault::{Fault, FaultKind};
 use crate::spec::{Polling, Target};
 use crate::sys::memory::Arena;
-use crate::sys::ring::{Cqe, Queue, Ring, SQE_FIXED_FILE, Sqe, TIMEOUT_ABS, Timespec, op};
+use crate::sys::ring::{
+    Cqe, Queue, Request, Ring, SQE_FIXED_FILE, Sqe, TIMEOUT_ABS, Timespec, op,
+};
 use base::units::{Bytes, Nanos};
 use std::os::fd::AsRawFd;
 
 /// A worker wakes at least this often to see boundaries and a request to stop, in ns.
-const TICK_NS: u64 = 100_000_000;
+const TICK_NS: u64 = 500_000_000;
 /// Longest time after the end in which waiting arrivals are still served, in ns.
 const DRAIN_NS: u64 = 2_000_000_000;
-/// Result no I/O can have: marks the slot of the timer.
-const TIMER_LEN: i32 = i32::MIN;
-
-/// An outstanding I/O.
-#[derive(Clone, Copy)]
-pub(crate) struct Slot {
-    start: u64,
-    intended: u64,
-    offset: u64,
-    len: i32,
-    side: u32,
-    write: bool,
-}
 
 /// How a worker's requests look.
 #[derive(Clone, Copy)]
-struct Codes {
-    read: u8,
-    write: u8,
+pub(crate) struct Codes {
+    pub(crate) read: u8,
+    pub(crate) write: u8,
 }
 
 pub(crate) struct UringWorker<Q> {
-    core: Core,
-    ring: Q,
-    arena: Arena,
-    slots: Vec<Slot>,
-    sqes: Vec<Sqe>,
-    /// Slots queued since the last submit, in order.
-    queued: Vec<u32>,
+    pub(crate) core: Core,
+    pub(crate) ring: Q,
+    pub(crate) arena: Arena,
+    /// One for each slot.
+    pub(crate) requests: Box<[Request]>,
+    /// Intended starts of the slots, for open loops and records.
+    intended: Box<[u64]>,
+    /// Slots queued since the last submit, in order; the first `n_queued` count.
+    pub(crate) queued: Box<[u32]>,
+    pub(crate) n_queued: usize,
     /// I/Os of each side among them.
-    queued_sides: Vec<u32>,
+    pub(crate) queued_sides: Box<[u32]>,
     free: Vec<u32>,
-    codes: Codes,
-    in_flight: u32,
+    /// Completions that are not plain, for after the loop over the others.
+    pub(crate) odd: Vec<Cqe>,
+    pub(crate) codes: Codes,
+    pub(crate) in_flight: u32,
     timer: Timespec,
     timer_wanted: bool,
     timer_queued: bool,
-    last_completion: u64,
+    pub(crate) last_completion: u64,
     null: bool,
 }
 
@@ -82,7 +76,7 @@ pub(crate) fn prepare(
     if fixed_file {
         notes.push("registered-files");
     }
-    for sqe in &mut worker.sqes {
+    for Request { sqe, .. } in &mut worker.requests {
         sqe.opcode = worker.codes.read;
         (sqe.fd, sqe.flags) = if fixed_file { (0, SQE_FIXED_FILE) } else { (file.as_raw_fd(), 0) };
     }
@@ -100,27 +94,28 @@ impl<Q: Queue> UringWorker<Q> {
         timer_wanted: bool,
     ) -> UringWorker<Q> {
         let sides = core.places.len();
-        let template = |slot: u32| Sqe {
-            opcode: op::NOP,
-            addr: arena.address(slot as usize),
-            user_data: u64::from(slot),
-            op_flags: if null { crate::sys::ring::NOP_INJECT_RESULT } else { 0 },
-            ..Sqe::default()
+        let template = |slot: u32| Request {
+            sqe: Sqe {
+                opcode: op::NOP,
+                addr: arena.address(slot as usize),
+                user_data: u64::from(slot),
+                op_flags: if null { crate::sys::ring::NOP_INJECT_RESULT } else { 0 },
+                ..Sqe::default()
+            },
+            ..Request::default()
         };
-        let mut slots = vec![
-            Slot { start: 0, intended: 0, offset: 0, len: 0, side: 0, write: false };
-            depth as usize + 1
-        ];
-        slots[depth as usize].len = TIMER_LEN;
         UringWorker {
             core,
             ring,
-            sqes: (0..depth).map(template).collect(),
+            requests: (0..depth).map(template).collect(),
             arena,
-            slots,
-            queued: Vec::with_capacity(depth as usize + 1),
-            queued_sides: vec![0; sides],
+            intended: vec![0; depth as usize].into(),
+            // The timer completes too.
+            queued: vec![0; depth as usize + 1].into(),
+            n_queued: 0,
+            queued_sides: vec![0; sides].into(),
             free: (0..depth).rev().collect(),
+            odd: Vec::with_capacity(depth as usize + 1),
             codes: Codes { read: op::NOP, write: op::NOP },
             in_flight: 0,
             timer: Timespec::default(),
@@ -135,7 +130,9 @@ impl<Q: Queue> UringWorker<Q> {
     pub(crate) fn run_closed(mut self) -> (Core, u64) {
         self.core.wait_for_start();
         self.arm_timer();
-        if self.core.is_plain() { self.closed::<true>() } else { self.closed::<false>() }
+        if !self.closed_plain() {
+            self.closed();
+        }
         (self.core, self.last_completion)
     }
 
@@ -152,14 +149,11 @@ impl<Q: Queue> UringWorker<Q> {
         (self.core, self.last_completion)
     }
 
-    fn closed<const PLAIN: bool>(&mut self) {
-        while let Some(slot) = self.free.pop() {
-            if !self.queue_next::<PLAIN>(slot) {
-                break;
-            }
-        }
-        while !self.queued.is_empty() || self.in_flight > 0 {
-            let now = self.submit_and_reap::<PLAIN, false>();
+    /// The loop for weights, mixes, records and the rarer patterns.
+    fn closed(&mut self) {
+        self.queue_free_slots();
+        while self.n_queued > 0 || self.in_flight > 0 {
+            let now = self.submit_and_reap::<false>();
             self.core.check_stop();
             let ready = self.ring.ready();
             if now >= self.core.next_event {
@@ -167,20 +161,28 @@ impl<Q: Queue> UringWorker<Q> {
             }
             for index in 0..ready {
                 let completion = self.ring.completion(index);
-                if let Some(slot) = self.complete::<PLAIN, false>(completion, now)
+                if let Some(slot) = self.complete::<false>(completion, now)
                     && self.core.issuing
                 {
-                    self.queue_next::<PLAIN>(slot);
+                    self.queue_next(slot);
                 }
             }
             self.ring.advance(ready);
         }
     }
 
+    /// Fills all free slots at the start.
+    pub(crate) fn queue_free_slots(&mut self) {
+        while let Some(slot) = self.free.pop() {
+            if !self.queue_next(slot) {
+                break;
+            }
+        }
+    }
+
     /// Draws the next I/O and queues it in `slot`.
-    #[inline(always)]
-    fn queue_next<const PLAIN: bool>(&mut self, slot: u32) -> bool {
-        let Some(draw) = self.core.draw::<PLAIN>() else {
+    fn queue_next(&mut self, slot: u32) -> bool {
+        let Some(draw) = self.core.draw() else {
             self.core.issuing = false;
             return false;
         };
@@ -189,15 +191,14 @@ impl<Q: Queue> UringWorker<Q> {
         if write {
             self.fill_slot(at, draw);
         }
-        let sqe = &mut self.sqes[at];
-        sqe.off = offset;
-        sqe.len = len;
-        sqe.opcode = if write { self.codes.write } else { self.codes.read };
-        self.ring.push(sqe);
-        let entry = &mut self.slots[at];
-        (entry.offset, entry.len, entry.side, entry.write) = (offset, len as i32, side, write);
+        let request = &mut self.requests[at];
+        request.sqe.off = offset;
+        request.sqe.len = len;
+        request.sqe.opcode = if write { self.codes.write } else { self.codes.read };
+        (request.expected, request.side) = (len as i32, side);
         self.queued_sides[side as usize] += 1;
-        self.queued.push(slot);
+        self.queued[self.n_queued] = slot;
+        self.n_queued += 1;
         true
     }
 
@@ -214,29 +215,25 @@ impl<Q: Queue> UringWorker<Q> {
     /// Submits what is queued, waits when nothing is complete, and gives the time at which the
     /// completions that are now ready were seen.
     #[inline(always)]
-    fn submit_and_reap<const PLAIN: bool, const OPEN: bool>(&mut self) -> u64 {
-        let n = self.queued.len() as u32;
+    pub(crate) fn submit_and_reap<const OPEN: bool>(&mut self) -> u64 {
+        let n = self.n_queued as u32;
         let timer = u32::from(std::mem::take(&mut self.timer_queued));
         let start = self.core.clock.now().0;
-        for &slot in &self.queued {
-            let entry = &mut self.slots[slot as usize];
-            entry.start = start;
-            if !OPEN {
-                entry.intended = start;
-            }
-        }
+        let queued = self.queued.get(..self.n_queued).unwrap_or_default();
+        self.ring.push_all(queued, &mut self.requests, start);
         let taken = self.ring.enter(n + timer, 0);
         if taken != i64::from(n + timer) {
             self.submit_rest(taken, n + timer);
         }
         self.in_flight += n;
-        self.queued.clear();
+        self.n_queued = 0;
         let ready = self.ring.ready();
         let now = self.core.clock.now().0;
-        for (side, count) in self.queued_sides.iter_mut().enumerate() {
+        let sides = &mut *self.core.book.sides;
+        for (side, count) in sides.iter_mut().zip(&mut *self.queued_sides) {
             if *count > 0 {
-                let book = &mut self.core.book.sides[side];
-                book.submission.record_n(now - start, std::mem::take(count));
+                side.submission.record_n(now - start, *count);
+                *count = 0;
             }
         }
         if ready > 0 || OPEN {
@@ -292,31 +289,31 @@ impl<Q: Queue> UringWorker<Q> {
     }
 
     /// Counts a completion; gives its slot when it is free again.
-    #[inline(always)]
-    fn complete<const PLAIN: bool, const OPEN: bool>(
-        &mut self,
-        completion: Cqe,
-        now: u64,
-    ) -> Option<u32> {
+    fn complete<const OPEN: bool>(&mut self, completion: Cqe, now: u64) -> Option<u32> {
         let at = completion.user_data as usize;
-        let slot = *self.slots.get(at)?;
-        if completion.res != slot.len && !self.odd_completion(completion, &slot, now) {
+        let Some(slot) = self.requests.get(at).copied() else {
+            self.odd_completion(completion, now);
+            return None;
+        };
+        if completion.res != slot.expected && !self.odd_completion(completion, now) {
             return None;
         }
         let side = self.core.book.sides.get_mut(slot.side as usize)?;
         side.service.record(now - slot.start);
-        side.bytes += slot.len as u64;
+        side.bytes += slot.expected as u64;
+        let intended = if OPEN { self.intended[at] } else { slot.start };
         if OPEN && let Some(response) = &mut side.response {
-            response.record(now.saturating_sub(slot.intended));
+            response.record(now.saturating_sub(intended));
         }
-        if !PLAIN {
+        if self.core.record_max > 0 {
+            let sqe = &slot.sqe;
             self.core.record_io(IoRecord {
-                intended_ns: slot.intended,
+                intended_ns: intended,
                 start_ns: slot.start,
                 end_ns: now,
-                offset: slot.offset,
-                len: slot.len as u32,
-                write: slot.write,
+                offset: sqe.off,
+                len: sqe.len,
+                write: sqe.opcode == self.codes.write,
             });
         }
         self.in_flight -= 1;
@@ -327,29 +324,30 @@ impl<Q: Queue> UringWorker<Q> {
     /// The timer, an error or a short transfer. True when it counts as completed after all.
     #[cold]
     #[inline(never)]
-    fn odd_completion(&mut self, completion: Cqe, slot: &Slot, now: u64) -> bool {
-        if slot.len == TIMER_LEN {
+    pub(crate) fn odd_completion(&mut self, completion: Cqe, now: u64) -> bool {
+        let at = completion.user_data as usize;
+        let Some(Request { sqe, side, .. }) = self.requests.get(at).copied() else {
             self.arm_timer();
             return false;
-        }
+        };
         if self.null && completion.res == 0 {
             return true; // A kernel whose no-op cannot answer with a length.
         }
-        self.in_flight -= 1;
-        self.last_completion = now;
         let kind = match completion.res {
             res if res < 0 => FaultKind::Errno(-res),
             res => FaultKind::Short(res as u32),
         };
         let fault = Fault {
             target: self.core.target_name.clone(),
-            write: slot.write,
-            offset: Bytes(slot.offset),
-            len: Bytes(slot.len as u64),
+            write: sqe.opcode == self.codes.write,
+            offset: Bytes(sqe.off),
+            len: Bytes(u64::from(sqe.len)),
             kind,
             at: Nanos(now),
         };
-        self.core.note_fault(slot.side, fault);
+        self.in_flight -= 1;
+        self.last_completion = now;
+        self.core.note_fault(side, fault);
         false
     }
 
@@ -366,7 +364,7 @@ impl<Q: Queue> UringWorker<Q> {
             addr: std::ptr::from_ref(&self.timer) as u64,
             len: 1,
             op_flags: TIMEOUT_ABS,
-            user_data: self.sqes.len() as u64,
+            user_data: self.requests.len() as u64,
             ..Sqe::default()
         };
         self.ring.push(&sqe);
@@ -381,15 +379,15 @@ impl<Q: Queue> UringWorker<Q> {
             self.core.check_stop();
             let due = self.queue_due(schedule, now, last_arrival, backlog);
             let finished = !due && (schedule.next() >= last_arrival || self.stopped());
-            if (finished || now >= give_up) && self.queued.is_empty() && self.in_flight == 0 {
+            if (finished || now >= give_up) && self.n_queued == 0 && self.in_flight == 0 {
                 break;
             }
             if now >= give_up {
                 self.shed_rest(schedule, now, last_arrival);
             }
-            if !self.queued.is_empty() || self.timer_queued || self.ring.needs_enter() {
+            if self.n_queued > 0 || self.timer_queued || self.ring.needs_enter() {
                 self.count_lateness();
-                self.submit_and_reap::<false, true>();
+                self.submit_and_reap::<true>();
             }
             let mut ready = self.ring.ready();
             if ready == 0 {
@@ -402,7 +400,7 @@ impl<Q: Queue> UringWorker<Q> {
             }
             for index in 0..ready {
                 let completion = self.ring.completion(index);
-                if let Some(slot) = self.complete::<false, true>(completion, now) {
+                if let Some(slot) = self.complete::<true>(completion, now) {
                     self.free.push(slot);
                 }
             }
@@ -436,9 +434,9 @@ impl<Q: Queue> UringWorker<Q> {
                 }
                 return true;
             };
-            self.slots[slot as usize].intended = next;
+            self.intended[slot as usize] = next;
             schedule.advance(&mut self.core.rng);
-            if !self.queue_next::<false>(slot) {
+            if !self.queue_next(slot) {
                 self.free.push(slot);
                 return false;
             }
@@ -459,14 +457,14 @@ impl<Q: Queue> UringWorker<Q> {
         let now = self.core.clock.now().0;
         let full = self.free.is_empty();
         let open = &mut self.core.book.open;
-        for &slot in &self.queued {
-            let late = now.saturating_sub(self.slots[slot as usize].intended);
+        for &slot in &self.queued[..self.n_queued] {
+            let late = now.saturating_sub(self.intended[slot as usize]);
             if let Some(lateness) = &mut open.lateness {
                 lateness.record(late);
             }
         }
         if full {
-            open.waited += self.queued.len() as u64;
+            open.waited += self.n_queued as u64;
         }
     }
 

@@ -46,9 +46,9 @@ pub(crate) const TIMEOUT_ABS: u32 = 1;
 /// A no-op whose result is `len` (newer kernels; older ones answer 0).
 pub(crate) const NOP_INJECT_RESULT: u32 = 1;
 
-/// Submission entry, as the kernel lays it out.
+/// Submission entry, as the kernel lays it out, without its last 16 bytes, which stay zero here.
 #[derive(Clone, Copy, Default)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct Sqe {
     pub(crate) opcode: u8,
     pub(crate) flags: u8,
@@ -62,8 +62,22 @@ pub(crate) struct Sqe {
     pub(crate) buf_index: u16,
     pub(crate) personality: u16,
     pub(crate) splice_fd: i32,
-    pub(crate) addr3: u64,
-    pub(crate) pad: u64,
+}
+
+/// Bytes between two entries of the submission ring.
+const SQE_STRIDE: usize = 64;
+
+/// An outstanding I/O: its entry, and what its completion needs. One cache line.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Request {
+    pub(crate) sqe: Sqe,
+    /// When it was submitted, in ns.
+    pub(crate) start: u64,
+    /// The result that means success.
+    pub(crate) expected: i32,
+    /// Where it is counted.
+    pub(crate) side: u32,
 }
 
 /// Completion entry, as the kernel lays it out.
@@ -210,7 +224,7 @@ impl Drop for Mapping {
 
 /// A submission and completion ring, used by the thread that made it.
 pub(crate) struct Ring {
-    sqes: NonNull<Sqe>,
+    sqes: NonNull<u8>,
     cqes: NonNull<Cqe>,
     sq_tail: NonNull<AtomicU32>,
     sq_flags: NonNull<AtomicU32>,
@@ -274,7 +288,7 @@ impl Ring {
         let (sq, cq) = (&params.sq_off, &params.cq_off);
         let sq_bytes = sq.array as usize + params.sq_entries as usize * size_of::<u32>();
         let cq_bytes = cq.cqes as usize + params.cq_entries as usize * size_of::<Cqe>();
-        let entry_bytes = params.sq_entries as usize * size_of::<Sqe>();
+        let entry_bytes = params.sq_entries as usize * SQE_STRIDE;
         // Both rings share one mapping since 5.4.
         let rings = Mapping::new(&fd, sq_bytes.max(cq_bytes), OFF_SQ_RING)?;
         let entries = Mapping::new(&fd, entry_bytes, OFF_SQES)?;
@@ -286,7 +300,7 @@ impl Ring {
             }
         }
         let mut ring = Ring {
-            sqes: entries.start.cast(),
+            sqes: entries.start,
             cqes: rings.at(cq.cqes),
             sq_tail: rings.at(sq.tail),
             sq_flags: rings.at(sq.flags),
@@ -403,6 +417,11 @@ impl Ring {
 pub(crate) trait Queue {
     /// Queues a copy of an entry. The caller keeps within the number of entries.
     fn push(&mut self, sqe: &Sqe);
+    /// Queues the requests of some slots and stamps them with their start.
+    fn push_all(&mut self, slots: &[u32], requests: &mut [Request], start: u64);
+    /// Takes the `n` oldest completions, at most `ready()`, as user data and result, and gives them
+    /// back. The user data of those that `keep` says yes to are listed; gives their number.
+    fn drain(&mut self, n: u32, list: &mut [u32], keep: impl FnMut(u64, i32) -> bool) -> usize;
     /// Hands over what was queued and takes in what is complete; waits for `wait` completions.
     /// Gives the number taken over, or a negative error number.
     fn enter(&mut self, submit: u32, wait: u32) -> i64;
@@ -425,8 +444,63 @@ impl Queue for Ring {
     fn push(&mut self, sqe: &Sqe) {
         let index = (self.tail & self.sq_mask) as usize;
         // SAFETY: masked into the array of entries; the kernel reads it only after `enter`.
-        unsafe { self.sqes.add(index).write(*sqe) };
+        unsafe { self.sqes.add(index * SQE_STRIDE).cast::<Sqe>().write(*sqe) };
         self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    fn push_all(&mut self, slots: &[u32], requests: &mut [Request], start: u64) {
+        let entries = self.sq_mask as usize + 1;
+        let mut left = slots;
+        // At most two pieces: up to the end of the ring, and from its start on.
+        while !left.is_empty() {
+            let index = (self.tail & self.sq_mask) as usize;
+            let (piece, rest) = left.split_at(left.len().min(entries - index));
+            // SAFETY: `piece` ends inside the array; the kernel reads it only after `enter`.
+            let mut place = unsafe { self.sqes.add(index * SQE_STRIDE) };
+            for &slot in piece {
+                let Some(request) = requests.get_mut(slot as usize) else { continue };
+                request.start = start;
+                // SAFETY: one entry for each slot of the piece; the last step ends at its end.
+                unsafe {
+                    place.cast::<Sqe>().write(request.sqe);
+                    place = place.add(SQE_STRIDE);
+                }
+            }
+            self.tail = self.tail.wrapping_add(piece.len() as u32);
+            left = rest;
+        }
+    }
+
+    #[inline(always)]
+    fn drain(
+        &mut self,
+        n: u32,
+        list: &mut [u32],
+        mut keep: impl FnMut(u64, i32) -> bool,
+    ) -> usize {
+        let entries = self.cq_mask as usize + 1;
+        let mut left = n as usize;
+        let mut listed = 0;
+        assert!(left <= list.len(), "a slot has one completion at a time");
+        while left > 0 {
+            let index = (self.head & self.cq_mask) as usize;
+            let piece = left.min(entries - index);
+            // SAFETY: `piece` ends inside the array; the kernel wrote it before it moved the tail and
+            // does not touch it before `advance`.
+            let done =
+                unsafe { std::slice::from_raw_parts(self.cqes.add(index).as_ptr(), piece) };
+            for completion in done {
+                if keep(completion.user_data, completion.res) {
+                    // SAFETY: at most one for each of `n` completions, and the list holds `n`.
+                    unsafe { *list.get_unchecked_mut(listed) = completion.user_data as u32 };
+                    listed += 1;
+                }
+            }
+            self.advance(piece as u32);
+            left -= piece;
+        }
+        listed
     }
 
     #[inline(always)]
@@ -491,7 +565,8 @@ mod tests {
 
     #[test]
     fn layout_is_the_kernels() {
-        assert_eq!((size_of::<Sqe>(), size_of::<Cqe>(), size_of::<Params>()), (64, 16, 120));
+        assert_eq!((size_of::<Sqe>(), size_of::<Cqe>(), size_of::<Params>()), (48, 16, 120));
+        assert_eq!(size_of::<Request>(), SQE_STRIDE);
         assert_eq!(std::mem::offset_of!(Sqe, user_data), 32);
         assert_eq!(std::mem::offset_of!(Sqe, buf_index), 40);
     }

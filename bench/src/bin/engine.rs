@@ -1,0 +1,286 @@
+//! Fathom against fio on the same target, CPU, depth, buffers and files, interleaved.
+//!
+//! Prints I/Os per CPU-second (median and best), the median of the ratios paired by round, both
+//! tools' latencies, the ring's no-op ceiling, Fathom's own share, and user instructions per I/O.
+//! Targets: holes of a sparse file (complete inline: no device), and a zram disk where root allows.
+//!
+//! Usage: engine [--rounds N] [--seconds S] [--folder DIR] [--skip-zram] [--skip-writes]
+
+use bench::median;
+use bench::peer::{Burst, Job, fathom, fio};
+use bench::step::{Entry, busiest_thread, count, fathom_program, find_thread, write_plan};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const FIXED: [&str; 2] = ["--fixedbufs=1", "--registerfiles=1"];
+const BEST: [&str; 5] = [
+    "--fixedbufs=1",
+    "--registerfiles=1",
+    "--norandommap=1",
+    "--iodepth_batch_submit=32",
+    "--iodepth_batch_complete_max=32",
+];
+
+#[derive(Clone, Copy)]
+enum Tool {
+    Fathom { engine: &'static str },
+    Fio { engine: &'static str, options: &'static [&'static str] },
+}
+
+/// One line of a table.
+struct Row {
+    name: &'static str,
+    tool: Tool,
+    depth: u32,
+    /// Name of the Fathom row it is compared with; empty for Fathom itself.
+    against: &'static str,
+    bursts: Vec<Burst>,
+}
+
+fn row(name: &'static str, tool: Tool, depth: u32, against: &'static str) -> Row {
+    Row { name, tool, depth, against, bursts: Vec::new() }
+}
+
+/// The rows of a table over depths.
+fn rows(sync: bool) -> Vec<Row> {
+    let uring = Tool::Fathom { engine: "uring" };
+    let default = Tool::Fio { engine: "io_uring", options: &FIXED };
+    let mut rows = vec![
+        row("fathom uring", uring, 1, ""),
+        row("fio io_uring", default, 1, "fathom uring"),
+    ];
+    if sync {
+        rows.push(row("fathom sync", Tool::Fathom { engine: "sync" }, 1, ""));
+        rows.push(row("fio psync", Tool::Fio { engine: "psync", options: &[] }, 1, "fathom sync"));
+    }
+    for depth in [32, 128] {
+        let best = Tool::Fio { engine: "io_uring", options: &BEST };
+        rows.push(row("fathom uring", uring, depth, ""));
+        rows.push(row("fio io_uring, default batching", default, depth, "fathom uring"));
+        rows.push(row("fio io_uring at its best", best, depth, "fathom uring"));
+    }
+    rows
+}
+
+struct Options {
+    rounds: usize,
+    seconds: f64,
+    folder: PathBuf,
+    zram: bool,
+    writes: bool,
+}
+
+fn options() -> Options {
+    let mut options = Options {
+        rounds: 5,
+        seconds: 2.0,
+        folder: PathBuf::from("."),
+        zram: true,
+        writes: true,
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().unwrap_or_default();
+        match word.as_str() {
+            "--rounds" => options.rounds = value().parse().unwrap_or(5),
+            "--seconds" => options.seconds = value().parse().unwrap_or(2.0),
+            "--folder" => options.folder = value().into(),
+            "--skip-zram" => options.zram = false,
+            "--skip-writes" => options.writes = false,
+            other => {
+                eprintln!("engine: unknown option {other}; see the head of bench/src/bin/engine.rs");
+                std::process::exit(2);
+            }
+        }
+    }
+    options
+}
+
+fn main() -> io::Result<()> {
+    let options = options();
+    let program = fathom_program()?;
+    let cpus = std::thread::available_parallelism()?.get() as u32;
+    let cpu = Some(cpus - 1);
+    println!("Fathom against fio, pinned to CPU {}, {} rounds of {} s, interleaved.", cpus - 1, options.rounds, options.seconds);
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let holes = folder.path().join("holes");
+    std::fs::File::create(&holes)?.set_len(4 << 30)?;
+    let job = |target, read| Job { target, depth: 1, read, workers: 1, seconds: options.seconds, cpu };
+    table("Sparse file, 4 KiB random reads of holes (no device)", &program, job(&holes, 100), &[], rows(true), &options)?;
+    if options.zram {
+        match Zram::new() {
+            Ok(zram) => {
+                let device = zram.path();
+                let word = zram.0.clone();
+                let destroy = ["--destroy", word.as_str()];
+                table("zram, 4 KiB random reads, unwritten (all punted to kernel threads)", &program, job(&device, 100), &[], rows(true), &options)?;
+                if options.writes {
+                    table("zram, 4 KiB random writes, incompressible", &program, job(&device, 0), &destroy, rows(false), &options)?;
+                    table("zram, 4 KiB random 70/30, incompressible", &program, job(&device, 70), &destroy, rows(false), &options)?;
+                }
+            }
+            Err(error) => println!("\nzram: NOT RUN: {error} (needs root and the zram module)"),
+        }
+    }
+    own(&program)?;
+    instructions(&program, &holes)
+}
+
+/// A zram disk of 1 GiB, removed at the end.
+struct Zram(String);
+
+impl Zram {
+    fn new() -> io::Result<Zram> {
+        let output = Command::new("zramctl").args(["--find", "--size", "1G"]).output()?;
+        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        match path.strip_prefix("/dev/") {
+            Some(name) if output.status.success() => Ok(Zram(name.to_owned())),
+            _ => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new("/dev").join(&self.0)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let _ = Command::new("zramctl").arg("--reset").arg(self.path()).status();
+    }
+}
+
+fn table(
+    title: &str,
+    program: &Path,
+    job: Job<'_>,
+    extra: &[&str],
+    mut rows: Vec<Row>,
+    options: &Options,
+) -> io::Result<()> {
+    for round in 0..options.rounds {
+        // Forward and backward in turn, so that drift of the host hits both alike.
+        let order: Vec<usize> = if round % 2 == 0 {
+            (0..rows.len()).collect()
+        } else {
+            (0..rows.len()).rev().collect()
+        };
+        for index in order {
+            let job = Job { depth: rows[index].depth, ..job };
+            let burst = match rows[index].tool {
+                Tool::Fathom { engine } => fathom(program, &job, engine, extra)?,
+                Tool::Fio { engine, options } => {
+                    let data: &[&str] = if job.read < 100 { &["--refill_buffers=1"] } else { &[] };
+                    fio(&job, engine, &[options, data].concat())?
+                }
+            };
+            rows[index].bursts.push(burst);
+        }
+    }
+    println!("\n{title}");
+    println!(
+        "{:<32} {:>5} {:>12} {:>8} {:>10} {:>9} {:>9} {:>9}",
+        "", "depth", "kIO/CPU-s", "best", "fathom/it", "p50 us", "p99 us", "p99.99 us"
+    );
+    for row in &rows {
+        let per: Vec<f64> = row.bursts.iter().map(|burst| burst.per_cpu_second / 1e3).collect();
+        let best = per.iter().copied().fold(0.0, f64::max);
+        let latency = |at: usize| {
+            let values: Vec<f64> = row.bursts.iter().map(|b| b.latency_ns[at] / 1e3).collect();
+            median(&values).unwrap_or(f64::NAN)
+        };
+        println!(
+            "{:<32} {:>5} {:>12.0} {:>8.0} {:>10} {:>9.2} {:>9.2} {:>9.2}",
+            row.name,
+            row.depth,
+            median(&per).unwrap_or(f64::NAN),
+            best,
+            ratio(row, &rows),
+            latency(0),
+            latency(1),
+            latency(2),
+        );
+    }
+    Ok(())
+}
+
+/// Median of Fathom's rate over this row's, paired by round.
+fn ratio(row: &Row, rows: &[Row]) -> String {
+    let base = rows.iter().find(|other| {
+        other.name == row.against && other.depth == row.depth && other.against.is_empty()
+    });
+    let Some(base) = base else { return String::new() };
+    let ratios: Vec<f64> = base
+        .bursts
+        .iter()
+        .zip(&row.bursts)
+        .map(|(ours, theirs)| ours.per_cpu_second / theirs.per_cpu_second)
+        .collect();
+    median(&ratios).map_or_else(String::new, |ratio| format!("{ratio:.2}x"))
+}
+
+/// The ring's no-op ceiling and Fathom's own share, as the instrument measures them.
+fn own(program: &Path) -> io::Result<()> {
+    let output = Command::new(program).args(["calibrate", "--time", "500ms"]).output()?;
+    println!("\n{}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}
+
+/// Exact counts by single-stepping, both tools on the sparse file.
+fn instructions(program: &Path, target: &Path) -> io::Result<()> {
+    println!("User-space instructions per I/O, single-stepped on the sparse file:");
+    let folder = tempfile::tempdir()?;
+    for (engine, depth, entry, entries) in [
+        ("uring", 1, Entry::Ring, 300),
+        ("uring", 32, Entry::Ring, 40),
+        ("sync", 1, Entry::Sync, 300),
+    ] {
+        let load = format!("pattern=\"random\", block=\"4k\", read=100, depth={depth}");
+        let plan = write_plan(folder.path(), &load, 60.0, "1h")?;
+        let run = folder.path().join(format!("{engine}-{depth}.fathom"));
+        let mut child = Command::new(program)
+            .arg("run")
+            .arg(plan)
+            .arg(target)
+            .args(["--quiet", "--engine", engine, "-o"])
+            .arg(run)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        std::thread::sleep(Duration::from_millis(1500));
+        let found = find_thread(child.id(), "fathom-w0").and_then(|tid| count(tid, entry, entries));
+        say(&format!("fathom {engine}"), depth, found.map(|count| count.per_io()));
+        child.kill()?;
+        child.wait()?;
+    }
+    for (name, depth, options, entries) in [
+        ("fio io_uring", 1, &FIXED[..], 60),
+        ("fio io_uring", 32, &FIXED[..], 60),
+        ("fio io_uring at its best", 32, &BEST[..], 6),
+    ] {
+        let mut child = Command::new("fio")
+            .args(["--name=step", "--rw=randread", "--bs=4k", "--direct=1", "--thread=1"])
+            .args(["--ioengine=io_uring", "--time_based=1", "--runtime=60"])
+            .arg(format!("--filename={}", target.display()))
+            .arg(format!("--iodepth={depth}"))
+            .args(options)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        std::thread::sleep(Duration::from_millis(1500));
+        let found = busiest_thread(child.id()).and_then(|tid| count(tid, Entry::Ring, entries));
+        say(name, depth, found.map(|count| count.per_io()));
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(())
+}
+
+fn say(name: &str, depth: u32, found: io::Result<f64>) {
+    match found {
+        Ok(count) => println!("{name:<32} {depth:>5} {count:>12.1}"),
+        Err(error) => println!("{name:<32} {depth:>5}      NOT RUN: {error}"),
+    }
+}
