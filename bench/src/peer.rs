@@ -90,8 +90,8 @@ pub fn fathom(program: &Path, job: &Job<'_>, engine: &str, extra: &[&str]) -> io
         .stderr(Stdio::piped())
         .spawn()?;
     // Calibration and ramp take under a second; the measured time follows.
-    let window = Duration::from_secs_f64(job.seconds * 0.6);
-    let share = cpu_share(&child, Duration::from_millis(1100), window);
+    let window = Duration::from_secs_f64(job.seconds * 0.5);
+    let share = cpu_share(&child, Duration::from_millis(1000), window);
     let output = child.wait_with_output()?;
     let document: Value =
         serde_json::from_slice(&output.stdout).map_err(|_| failed("fathom", &output))?;
@@ -125,7 +125,7 @@ pub fn fio(job: &Job<'_>, engine: &str, options: &[&str]) -> io::Result<Burst> {
         format!("--rwmixread={read}"),
         format!("--iodepth={depth}"),
         format!("--numjobs={workers}"),
-        format!("--runtime={}", job.seconds),
+        format!("--runtime={:.0}ms", job.seconds * 1e3),
     ];
     let common = [
         "--bs=4k", "--direct=1", "--thread=1", "--time_based=1", "--ramp_time=300ms", "--group_reporting=1",
@@ -139,8 +139,9 @@ pub fn fio(job: &Job<'_>, engine: &str, options: &[&str]) -> io::Result<Burst> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let window = Duration::from_secs_f64(job.seconds * 0.6);
-    let share = cpu_share(&child, Duration::from_millis(1100), window);
+    // Its start-up and ramp take about 0.8 s.
+    let window = Duration::from_secs_f64(job.seconds * 0.5);
+    let share = cpu_share(&child, Duration::from_millis(1000), window);
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let start = text.find('{').ok_or_else(|| failed("fio", &output))?;

@@ -49,6 +49,28 @@ impl Permutation {
         }
     }
 
+    /// Where `place` came from: the inverse of [`Permutation::apply`]; `place` must be below `len`.
+    pub fn invert(&self, place: u64) -> u64 {
+        debug_assert!(place < self.len);
+        let mut value = place;
+        loop {
+            value = self.decrypt(value);
+            if value < self.len {
+                return value;
+            }
+        }
+    }
+
+    fn decrypt(&self, value: u64) -> u64 {
+        let mut left = value >> self.half_bits;
+        let mut right = value & self.half_mask;
+        for key in self.keys.into_iter().rev() {
+            let round = mix(left ^ key, key ^ 0x9e37_79b9_7f4a_7c15) >> 7;
+            (left, right) = (right ^ (round & self.half_mask), left);
+        }
+        left << self.half_bits | right
+    }
+
     #[inline]
     fn encrypt(&self, value: u64) -> u64 {
         let mut left = value >> self.half_bits;
@@ -77,6 +99,23 @@ mod tests {
                 seen[place] = true;
             }
         }
+    }
+
+    /// 16 TiB in blocks of 4 KiB: each block of a sampled range has exactly one turn in the pass.
+    #[test]
+    fn every_block_of_a_sample_of_16_tib_has_exactly_one_turn() {
+        let blocks = (16u64 << 40) / 4096;
+        let permutation = Permutation::new(blocks, 99);
+        let first = blocks / 3;
+        let mut turns: Vec<u64> =
+            (first..first + 100_000).map(|block| permutation.invert(block)).collect();
+        for (block, &turn) in (first..).zip(&turns) {
+            assert!(turn < blocks);
+            assert_eq!(permutation.apply(turn), block);
+        }
+        turns.sort_unstable();
+        turns.dedup();
+        assert_eq!(turns.len(), 100_000, "two blocks share a turn");
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub struct HostFacts {
     pub governor: Option<String>,
     /// Whether it runs under a hypervisor, as the processor says.
     pub virtual_machine: bool,
-    /// Kernel command line.
-    pub command_line: String,
+    /// What the kernel was told of processor mitigations; the rest of its command line is nobody's.
+    pub mitigations: Option<String>,
 }
 
 /// Reads the facts of this host.
@@ -53,7 +53,10 @@ pub fn host_facts() -> HostFacts {
         memory_bytes: total.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024,
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         virtual_machine: field("flags").is_some_and(|flags| flags.contains("hypervisor")),
-        command_line: text("/proc/cmdline").unwrap_or_default(),
+        mitigations: text("/proc/cmdline").and_then(|line| {
+            let found = line.split(' ').find_map(|word| word.strip_prefix("mitigations="));
+            found.map(str::to_owned)
+        }),
     }
 }
 

@@ -10,17 +10,20 @@ use store::{CellRecord, RunFile, State};
 
 const NA: &str = "n/a";
 
-/// A plain table: first column left, the others right.
+/// A plain table. A column whose values all begin with a digit or a sign stands to the right.
 pub fn table_of(head: &[&str], body: &[Vec<String>]) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(head.to_vec());
     for row in body {
         table.add_row(row.clone());
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        if index > 0 {
+        let is_figure = |cell: &String| {
+            cell.is_empty() || cell == NA || cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c))
+        };
+        if body.iter().all(|row| row.get(index).is_none_or(is_figure)) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
