@@ -77,7 +77,8 @@ fn failed(what: &str, output: &std::process::Output) -> io::Error {
 pub fn fathom(program: &Path, job: &Job<'_>, engine: &str, extra: &[&str]) -> io::Result<Burst> {
     let folder = tempfile::tempdir()?;
     let Job { depth, read, workers, .. } = job;
-    let load = format!("pattern=\"random\", block=\"4k\", read={read}, depth={depth}, workers={workers}");
+    let load =
+        format!("pattern=\"random\", block=\"4k\", read={read}, depth={depth}, workers={workers}");
     let plan = write_plan(folder.path(), &load, job.seconds, "1s")?;
     let child = pinned(program, job.cpu)
         .arg("run")
@@ -128,8 +129,15 @@ pub fn fio(job: &Job<'_>, engine: &str, options: &[&str]) -> io::Result<Burst> {
         format!("--runtime={:.0}ms", job.seconds * 1e3),
     ];
     let common = [
-        "--bs=4k", "--direct=1", "--thread=1", "--time_based=1", "--ramp_time=300ms", "--group_reporting=1",
-        "--output-format=json", "--lat_percentiles=1", "--percentile_list=50:99:99.99",
+        "--bs=4k",
+        "--direct=1",
+        "--thread=1",
+        "--time_based=1",
+        "--ramp_time=300ms",
+        "--group_reporting=1",
+        "--output-format=json",
+        "--lat_percentiles=1",
+        "--percentile_list=50:99:99.99",
         "--invalidate=0",
     ];
     arguments.extend(common.iter().map(|option| (*option).to_owned()));

@@ -136,7 +136,12 @@ pub fn fathom_program() -> io::Result<std::path::PathBuf> {
 ///
 /// # Errors
 /// When the folder cannot be written.
-pub fn write_plan(folder: &Path, load: &str, seconds: f64, interval: &str) -> io::Result<std::path::PathBuf> {
+pub fn write_plan(
+    folder: &Path,
+    load: &str,
+    seconds: f64,
+    interval: &str,
+) -> io::Result<std::path::PathBuf> {
     let path = folder.join("bench.toml");
     let text = format!(
         "name = \"bench\"\ninterval = \"{interval}\"\n[[step]]\nname = \"load\"\n\

@@ -28,8 +28,17 @@ fn plans_are_listed_and_shown_with_their_estimate() {
     assert_eq!(
         names,
         [
-            "quick", "cdm", "cdm-nvme", "four-corners", "depth-sweep", "thread-sweep", "qos",
-            "curve-4k-read", "curve-4k-write", "curve-64k-read", "curve-64k-write"
+            "quick",
+            "cdm",
+            "cdm-nvme",
+            "four-corners",
+            "depth-sweep",
+            "thread-sweep",
+            "qos",
+            "curve-4k-read",
+            "curve-4k-write",
+            "curve-64k-read",
+            "curve-64k-write"
         ]
     );
     for name in names {

@@ -19,13 +19,21 @@ fn faulty(here: &std::path::Path, bytes: u64) -> Option<FaultyDisk> {
 #[test]
 fn an_io_error_is_named_with_its_place_and_ends_the_run() {
     let here = folder();
-    let Some(disk) = faulty(here.path(), 256 << 20) else { return };
+    let Some(disk) = faulty(here.path(), 256 << 20) else {
+        return;
+    };
     let bad = 200u64 << 20;
     disk.faults.bad_from.store(bad, Ordering::Relaxed);
     for engine in ["uring", "sync"] {
-        let path = plan(here.path(), "interval=\"100ms\"\n[[step]]\nname=\"r\"\nload={pattern=\"sequential\", block=\"64k\", depth=4, time=\"60s\"}");
+        let path = plan(
+            here.path(),
+            "interval=\"100ms\"\n[[step]]\nname=\"r\"\nload={pattern=\"sequential\", block=\"64k\", depth=4, time=\"60s\"}",
+        );
         let file = format!("{engine}.fathom");
-        let ran = fathom(here.path(), &["run", &path, &disk.device.text(), "-q", "--engine", engine, "-o", &file]);
+        let ran = fathom(
+            here.path(),
+            &["run", &path, &disk.device.text(), "-q", "--engine", engine, "-o", &file],
+        );
         ran.expect(1).says("read of 65536 bytes at byte").says("look at the kernel log");
         let run = RunFile::open(&here.path().join(file)).unwrap();
         assert_eq!(run.state, State::Failed);
@@ -41,8 +49,11 @@ fn an_io_error_is_named_with_its_place_and_ends_the_run() {
 #[test]
 fn a_device_that_vanishes_in_mid_run_is_named() {
     let here = folder();
-    let Some(disk) = faulty(here.path(), 256 << 20) else { return };
-    let path = plan(here.path(), "interval=\"100ms\"\n[[step]]\nname=\"r\"\nload={depth=4, time=\"60s\"}");
+    let Some(disk) = faulty(here.path(), 256 << 20) else {
+        return;
+    };
+    let path =
+        plan(here.path(), "interval=\"100ms\"\n[[step]]\nname=\"r\"\nload={depth=4, time=\"60s\"}");
     let child = command(here.path(), &["run", &path, &disk.device.text(), "-q", "-o", "r.fathom"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -85,7 +96,10 @@ fn a_detached_loop_device_lives_until_the_run_ends() {
     let here = folder();
     let disk = LoopDevice::new(here.path(), "disk", 64 << 20);
     let path = plan(here.path(), "[[step]]\nname=\"r\"\nload={depth=4, time=\"2s\"}");
-    let mut child = command(here.path(), &["run", &path, &disk.text(), "-q", "-o", "r.fathom"]).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = command(here.path(), &["run", &path, &disk.text(), "-q", "-o", "r.fathom"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(1200));
     blackbox::must("losetup", &["--detach", &disk.text()]);
     // The kernel keeps a device that is open; the run ends as if nothing had happened.
@@ -99,10 +113,14 @@ fn a_full_results_disk_ends_the_run_with_a_word_and_keeps_what_was_written() {
         return;
     }
     let here = folder();
-    let results = Mounted::new(&["-t", "tmpfs", "-o", "size=512k", "results"], &here.path().join("results"));
+    let results =
+        Mounted::new(&["-t", "tmpfs", "-o", "size=512k", "results"], &here.path().join("results"));
     let target = here.path().join("data");
     std::fs::File::create(&target).unwrap().set_len(1 << 30).unwrap();
-    let path = plan(here.path(), "interval=\"10ms\"\n[[step]]\nname=\"r\"\nload={depth=16, read=100, time=\"60s\"}");
+    let path = plan(
+        here.path(),
+        "interval=\"10ms\"\n[[step]]\nname=\"r\"\nload={depth=16, read=100, time=\"60s\"}",
+    );
     let file = results.at().join("r.fathom");
     let file_text = file.display().to_string();
     let ran = fathom(here.path(), &["run", &path, "data", "-q", "-o", &file_text]);
@@ -127,13 +145,18 @@ fn a_full_results_disk_ends_the_run_with_a_word_and_keeps_what_was_written() {
 #[test]
 fn a_stall_shows_in_the_response_time_and_not_only_in_the_maximum() {
     let here = folder();
-    let Some(disk) = faulty(here.path(), 256 << 20) else { return };
+    let Some(disk) = faulty(here.path(), 256 << 20) else {
+        return;
+    };
     let path = plan(here.path(), "[[step]]\nname=\"o\"\nload={rate=4000, depth=4, time=\"4s\"}");
-    let child = command(here.path(), &["run", &path, &disk.device.text(), "-q", "--json", "-o", "r.fathom"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = command(
+        here.path(),
+        &["run", &path, &disk.device.text(), "-q", "--json", "-o", "r.fathom"],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
     std::thread::sleep(Duration::from_millis(2500));
     disk.faults.stall_ms.store(200, Ordering::Relaxed);
     let output = child.wait_with_output().unwrap();

@@ -95,13 +95,17 @@ fn a_disk_with_a_mounted_partition_is_refused() {
     let disk = LoopDevice::over(&backing, &["--partscan"]);
     let part = format!("{}p1", disk.text());
     if !Path::new(&part).exists() {
+        // A kernel without a reader for this table still takes partitions from user space.
+        let sectors = (SIZE / 512 - 2048).to_string();
+        if !tool("addpart", &[&disk.text(), "1", "2048", &sectors]).0 {
+            return not_run("this kernel has no partitions on loop devices");
+        }
         let name = disk.name();
-        let numbers = std::fs::read_to_string(format!("/sys/block/{name}/{name}p1/dev"));
-        let Ok(numbers) = numbers else {
-            return not_run("this kernel finds no partitions on loop devices");
-        };
+        let numbers = std::fs::read_to_string(format!("/sys/block/{name}/{name}p1/dev")).unwrap();
         let (major, minor) = numbers.trim().split_once(':').unwrap();
-        must("mknod", &[&part, "b", major, minor]);
+        if !Path::new(&part).exists() {
+            must("mknod", &[&part, "b", major, minor]);
+        }
     }
     refused(here.path(), &disk.text(), &disk.node, None, "MBR partition table");
     must("mkfs.ext4", &["-q", &part]);

@@ -63,7 +63,10 @@ fn json_of_a_run_holds_its_figures_and_its_honesty() {
     let ios = rated["read"]["ios"].as_u64().unwrap() + rated["write"]["ios"].as_u64().unwrap();
     // 2000/s for half a second; the count of a Poisson process of mean 1000 has deviation 32.
     assert!((840..1160).contains(&ios), "{ios}");
-    assert!(rated["read"]["response"]["mean_ns"].as_f64() >= rated["read"]["service"]["mean_ns"].as_f64());
+    assert!(
+        rated["read"]["response"]["mean_ns"].as_f64()
+            >= rated["read"]["service"]["mean_ns"].as_f64()
+    );
     let names: Vec<&str> =
         rated["verdicts"].as_array().unwrap().iter().filter_map(|v| v["name"].as_str()).collect();
     assert!(names.contains(&"own-cost") && names.contains(&"cpu"), "{names:?}");
@@ -83,8 +86,7 @@ fn a_run_killed_at_any_moment_keeps_all_but_the_last_interval() {
     let mut rng = base::rng::Rng::new(base::clock::unix_ms());
     for round in 0..10 {
         let file = format!("{round}.fathom");
-        let mut child =
-            command(here.path(), &["run", &path, "-q", "-o", &file]).spawn().unwrap();
+        let mut child = command(here.path(), &["run", &path, "-q", "-o", &file]).spawn().unwrap();
         let wait_ms = 300 + rng.below(2500);
         std::thread::sleep(Duration::from_millis(wait_ms));
         let killed_at = base::clock::Clock::Monotonic.now();
@@ -103,11 +105,12 @@ fn a_run_killed_at_any_moment_keeps_all_but_the_last_interval() {
         assert_eq!(run.state, State::CutOff);
         let shown = fathom(here.path(), &["show", &file.display().to_string()]);
         assert!(shown.expect(0).out.contains("CUT OFF"), "{}", shown.out);
-        let Some(cell) = run.cells.iter().find(|cell| cell.path == "r") else { continue };
+        let Some(cell) = run.cells.iter().find(|cell| cell.path == "r") else {
+            continue;
+        };
         let samples = run.intervals(cell.id).unwrap();
-        let end = samples.last().map_or(cell.start, |last| {
-            base::units::Nanos(last.start.0 + last.len.0)
-        });
+        let end =
+            samples.last().map_or(cell.start, |last| base::units::Nanos(last.start.0 + last.len.0));
         let missing_ms = killed_at.0.saturating_sub(end.0) / 1_000_000;
         // One interval was running, and one may have been on its way into the file.
         assert!(missing_ms < 2 * interval_ms, "round {round}: {missing_ms} ms are missing");
@@ -119,7 +122,8 @@ fn a_run_killed_at_any_moment_keeps_all_but_the_last_interval() {
 #[test]
 fn an_interrupt_ends_cleanly_and_keeps_everything() {
     let here = folder();
-    let path = plan(here.path(), "scratch=\"16MiB\"\n[[step]]\nname=\"r\"\nload={time=\"60s\", depth=2}");
+    let path =
+        plan(here.path(), "scratch=\"16MiB\"\n[[step]]\nname=\"r\"\nload={time=\"60s\", depth=2}");
     let child = command(here.path(), &["run", &path, "-o", "r.fathom"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -138,19 +142,24 @@ fn an_interrupt_ends_cleanly_and_keeps_everything() {
 #[test]
 fn every_engine_measures_the_same_plan() {
     let here = folder();
-    let path = plan(here.path(), "scratch=\"32MiB\"\n[[step]]\nname=\"r\"\nload={read=70, depth=2, workers=2, time=\"2s\"}");
+    let path = plan(
+        here.path(),
+        "scratch=\"32MiB\"\n[[step]]\nname=\"r\"\nload={read=70, depth=2, workers=2, time=\"2s\"}",
+    );
     for engine in ["uring", "sync", "fio"] {
         if engine == "fio" && !tool("fio", &["--version"]).0 {
             not_run("fio is not installed");
             continue;
         }
         let file = format!("{engine}.fathom");
-        let ran = fathom(here.path(), &["run", &path, "-q", "--json", "--engine", engine, "-o", &file]);
+        let ran =
+            fathom(here.path(), &["run", &path, "-q", "--json", "--engine", engine, "-o", &file]);
         let json = ran.expect(0).json();
         assert_eq!(json["engine"], engine);
         let cell = &json["cells"][1];
         let (reads, writes) = (&cell["read"], &cell["write"]);
-        let share = reads["ios"].as_f64().unwrap() / (reads["ios"].as_f64().unwrap() + writes["ios"].as_f64().unwrap());
+        let share = reads["ios"].as_f64().unwrap()
+            / (reads["ios"].as_f64().unwrap() + writes["ios"].as_f64().unwrap());
         assert!((share - 0.7).abs() < 0.05, "{engine}: {share}");
         assert_eq!(reads["bytes"].as_u64().unwrap(), reads["ios"].as_u64().unwrap() * 4096);
         assert!(cell["iops"].as_f64().unwrap() > 10.0);
@@ -162,7 +171,20 @@ fn read_only_leaves_out_what_writes() {
     let here = folder();
     let target = here.path().join("data");
     std::fs::write(&target, vec![5u8; 8 << 20]).unwrap();
-    let args = ["run", "four-corners", "data", "--read-only", "--set", "time=150ms", "--set", "ramp=0s", "--json", "-q", "-o", "r.fathom"];
+    let args = [
+        "run",
+        "four-corners",
+        "data",
+        "--read-only",
+        "--set",
+        "time=150ms",
+        "--set",
+        "ramp=0s",
+        "--json",
+        "-q",
+        "-o",
+        "r.fathom",
+    ];
     let json = fathom(here.path(), &args).expect(0).json();
     let paths: Vec<&str> =
         json["cells"].as_array().unwrap().iter().filter_map(|c| c["path"].as_str()).collect();
@@ -173,7 +195,22 @@ fn read_only_leaves_out_what_writes() {
 #[test]
 fn repeats_show_peak_and_mean_without_the_discarded_run() {
     let here = folder();
-    let args = ["run", "cdm", "--set", "time=100ms", "--set", "gap=0s", "--set", "size=32MiB", "--set", "loops=2", "--json", "-q", "-o", "r.fathom"];
+    let args = [
+        "run",
+        "cdm",
+        "--set",
+        "time=100ms",
+        "--set",
+        "gap=0s",
+        "--set",
+        "size=32MiB",
+        "--set",
+        "loops=2",
+        "--json",
+        "-q",
+        "-o",
+        "r.fathom",
+    ];
     let json = fathom(here.path(), &args).expect(0).json();
     let rows = json["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 12);
@@ -182,34 +219,69 @@ fn repeats_show_peak_and_mean_without_the_discarded_run() {
         assert!(row["peak_iops"].as_f64() >= row["mean_iops"].as_f64());
     }
     let cells = json["cells"].as_array().unwrap();
-    assert_eq!(cells.iter().filter(|cell| cell["counted"] == false).count(), 13, "1 layout, 12 first runs");
+    assert_eq!(
+        cells.iter().filter(|cell| cell["counted"] == false).count(),
+        13,
+        "1 layout, 12 first runs"
+    );
 }
 
 #[test]
 fn curves_and_sweeps_go_their_way() {
     let here = folder();
     let small = ["--set", "time=200ms", "--set", "ramp=0s", "--set", "size=64MiB", "--json", "-q"];
-    let curve = fathom(here.path(), &[&["run", "curve-4k-read", "-o", "c.fathom"], &small[..]].concat());
+    let curve =
+        fathom(here.path(), &[&["run", "curve-4k-read", "-o", "c.fathom"], &small[..]].concat());
     let json = curve.expect(curve.code.min(4)).json();
-    let labels: Vec<&str> =
-        json["cells"].as_array().unwrap().iter().filter_map(|c| c["label"].as_str()).skip(1).collect();
+    let labels: Vec<&str> = json["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|c| c["label"].as_str())
+        .skip(1)
+        .collect();
     assert_eq!(labels[0], "load=max");
     assert_eq!((labels.len(), labels[15]), (16, "load=120%"));
     let maximum = json["cells"][1]["iops"].as_f64().unwrap();
     let half = &json["cells"][7]["streams"][0];
     assert!((half["rate_iops"].as_f64().unwrap() / maximum - 0.5).abs() < 1e-6, "{half}");
-    let sweep = fathom(here.path(), &[&["run", "thread-sweep", "--set", "workers=1,2,4,8,16", "--set", "gain=100", "-o", "s.fathom"], &small[..]].concat());
+    let sweep = fathom(
+        here.path(),
+        &[
+            &[
+                "run",
+                "thread-sweep",
+                "--set",
+                "workers=1,2,4,8,16",
+                "--set",
+                "gain=100",
+                "-o",
+                "s.fathom",
+            ],
+            &small[..],
+        ]
+        .concat(),
+    );
     let json = sweep.expect(0).json();
     // No disk doubles with every doubling of threads and then again: the sweep stops by itself.
     let swept = json["cells"].as_array().unwrap().len() - 1;
     assert!((2..5).contains(&swept), "{swept} cells");
-    assert!(json["events"].as_array().unwrap().iter().any(|e| e["text"].as_str().unwrap().contains("adds less")));
+    assert!(
+        json["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|e| e["text"].as_str().unwrap().contains("adds less"))
+    );
 }
 
 #[test]
 fn exports_agree_with_the_run() {
     let here = folder();
-    let path = plan(here.path(), "scratch=\"32MiB\"\ninterval=\"100ms\"\n[[step]]\nname=\"r\"\nload={read=70, depth=4, time=\"1s\"}");
+    let path = plan(
+        here.path(),
+        "scratch=\"32MiB\"\ninterval=\"100ms\"\n[[step]]\nname=\"r\"\nload={read=70, depth=4, time=\"1s\"}",
+    );
     fathom(here.path(), &["run", &path, "-q", "-o", "r.fathom"]).expect(0);
     let run = RunFile::open(&here.path().join("r.fathom")).unwrap();
     let (ios, bytes) = (run.cells[1].merged().ios(), run.cells[1].merged().reads.bytes);
@@ -229,11 +301,17 @@ fn exports_agree_with_the_run() {
     assert_eq!(fio["jobs"][0]["job options"]["rw"], "randrw");
     assert!(fio["jobs"][0]["read"]["clat_ns"]["percentile"]["99.000000"].as_u64().is_some());
     for table in ["cells", "intervals", "histogram"] {
-        fathom(here.path(), &["export", "r.fathom", "-f", "parquet", "--table", table, "-o", "t.parquet"]).expect(0);
+        fathom(
+            here.path(),
+            &["export", "r.fathom", "-f", "parquet", "--table", table, "-o", "t.parquet"],
+        )
+        .expect(0);
         let parquet = std::fs::read(here.path().join("t.parquet")).unwrap();
         assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     }
-    fathom(here.path(), &["export", "r.fathom", "-f", "csv", "-o", "/no/such/folder/x"]).expect(1).says("cannot be written");
+    fathom(here.path(), &["export", "r.fathom", "-f", "csv", "-o", "/no/such/folder/x"])
+        .expect(1)
+        .says("cannot be written");
 }
 
 #[test]
@@ -257,7 +335,12 @@ fn rates_are_kept_and_lateness_is_told() {
         assert!(off.abs() < 0.005, "{rate}: {arrivals} arrivals, {:+.2} %", off * 100.0);
         assert_eq!(cell["shed"], 0, "{cell}");
         let late = &cell["lateness"]["percentiles_ns"];
-        println!("{rate}/s: {:+.3} %, lateness p50 {} ns, p99 {} ns", off * 100.0, late["p50"], late["p99"]);
+        println!(
+            "{rate}/s: {:+.3} %, lateness p50 {} ns, p99 {} ns",
+            off * 100.0,
+            late["p50"],
+            late["p99"]
+        );
         assert!(late["p99"].as_u64().is_some());
     }
 }
@@ -271,8 +354,14 @@ fn random_once_over_16_tib_needs_no_memory_for_it() {
     if let Err(error) = std::fs::File::create(&holes).unwrap().set_len(size) {
         return not_run(&format!("this file system has no file of 16 TiB: {error}"));
     }
-    let path = plan(here.path(), "[[step]]\nname=\"o\"\nload={pattern=\"random-once\", depth=128, workers=4, time=\"3s\"}");
-    let mut child = command(here.path(), &["run", &path, "holes", "-q", "-o", "r.fathom"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let path = plan(
+        here.path(),
+        "[[step]]\nname=\"o\"\nload={pattern=\"random-once\", depth=128, workers=4, time=\"3s\"}",
+    );
+    let mut child = command(here.path(), &["run", &path, "holes", "-q", "-o", "r.fathom"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_secs(3));
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let peak: u64 = status
@@ -289,12 +378,16 @@ fn random_once_over_16_tib_needs_no_memory_for_it() {
 #[test]
 fn response_and_service_are_stored_apart() {
     let here = folder();
-    let path = plan(here.path(), "scratch=\"16MiB\"\n[[step]]\nname=\"o\"\nload={rate=500, depth=2, time=\"500ms\"}");
+    let path = plan(
+        here.path(),
+        "scratch=\"16MiB\"\n[[step]]\nname=\"o\"\nload={rate=500, depth=2, time=\"500ms\"}",
+    );
     let ran = fathom(here.path(), &["run", &path, "-q", "-o", "r.fathom"]);
     ran.expect(ran.code.min(4));
     let run = RunFile::open(&here.path().join("r.fathom")).unwrap();
     let sum = run.cells[1].merged();
-    let (service, response): (&Hist<Service>, &Hist<Response>) = (&sum.reads.service, &sum.reads.response);
+    let (service, response): (&Hist<Service>, &Hist<Response>) =
+        (&sum.reads.service, &sum.reads.response);
     assert_eq!(service.count(), response.count());
     assert!(response.sum_ns() >= service.sum_ns());
 }

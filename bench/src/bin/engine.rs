@@ -47,10 +47,8 @@ fn row(name: &'static str, tool: Tool, depth: u32, against: &'static str) -> Row
 fn rows(sync: bool) -> Vec<Row> {
     let uring = Tool::Fathom { engine: "uring" };
     let default = Tool::Fio { engine: "io_uring", options: &FIXED };
-    let mut rows = vec![
-        row("fathom uring", uring, 1, ""),
-        row("fio io_uring", default, 1, "fathom uring"),
-    ];
+    let mut rows =
+        vec![row("fathom uring", uring, 1, ""), row("fio io_uring", default, 1, "fathom uring")];
     if sync {
         rows.push(row("fathom sync", Tool::Fathom { engine: "sync" }, 1, ""));
         rows.push(row("fio psync", Tool::Fio { engine: "psync", options: &[] }, 1, "fathom sync"));
@@ -73,13 +71,8 @@ struct Options {
 }
 
 fn options() -> Options {
-    let mut options = Options {
-        rounds: 5,
-        seconds: 2.0,
-        folder: PathBuf::from("."),
-        zram: true,
-        writes: true,
-    };
+    let mut options =
+        Options { rounds: 5, seconds: 2.0, folder: PathBuf::from("."), zram: true, writes: true };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_default();
@@ -90,7 +83,9 @@ fn options() -> Options {
             "--skip-zram" => options.zram = false,
             "--skip-writes" => options.writes = false,
             other => {
-                eprintln!("engine: unknown option {other}; see the head of bench/src/bin/engine.rs");
+                eprintln!(
+                    "engine: unknown option {other}; see the head of bench/src/bin/engine.rs"
+                );
                 std::process::exit(2);
             }
         }
@@ -103,22 +98,56 @@ fn main() -> io::Result<()> {
     let program = fathom_program()?;
     let cpus = std::thread::available_parallelism()?.get() as u32;
     let cpu = Some(cpus - 1);
-    println!("Fathom against fio, pinned to CPU {}, {} rounds of {} s, interleaved.", cpus - 1, options.rounds, options.seconds);
+    println!(
+        "Fathom against fio, pinned to CPU {}, {} rounds of {} s, interleaved.",
+        cpus - 1,
+        options.rounds,
+        options.seconds
+    );
     let folder = tempfile::tempdir_in(&options.folder)?;
     let holes = folder.path().join("holes");
     std::fs::File::create(&holes)?.set_len(4 << 30)?;
-    let job = |target, read| Job { target, depth: 1, read, workers: 1, seconds: options.seconds, cpu };
-    table("Sparse file, 4 KiB random reads of holes (no device)", &program, job(&holes, 100), &[], rows(true), &options)?;
+    let job =
+        |target, read| Job { target, depth: 1, read, workers: 1, seconds: options.seconds, cpu };
+    table(
+        "Sparse file, 4 KiB random reads of holes (no device)",
+        &program,
+        job(&holes, 100),
+        &[],
+        rows(true),
+        &options,
+    )?;
     if options.zram {
         match Zram::new() {
             Ok(zram) => {
                 let device = zram.path();
                 let word = zram.0.clone();
                 let destroy = ["--destroy", word.as_str()];
-                table("zram, 4 KiB random reads, unwritten (all punted to kernel threads)", &program, job(&device, 100), &[], rows(true), &options)?;
+                table(
+                    "zram, 4 KiB random reads, unwritten (all punted to kernel threads)",
+                    &program,
+                    job(&device, 100),
+                    &[],
+                    rows(true),
+                    &options,
+                )?;
                 if options.writes {
-                    table("zram, 4 KiB random writes, incompressible", &program, job(&device, 0), &destroy, rows(false), &options)?;
-                    table("zram, 4 KiB random 70/30, incompressible", &program, job(&device, 70), &destroy, rows(false), &options)?;
+                    table(
+                        "zram, 4 KiB random writes, incompressible",
+                        &program,
+                        job(&device, 0),
+                        &destroy,
+                        rows(false),
+                        &options,
+                    )?;
+                    table(
+                        "zram, 4 KiB random 70/30, incompressible",
+                        &program,
+                        job(&device, 70),
+                        &destroy,
+                        rows(false),
+                        &options,
+                    )?;
                 }
             }
             Err(error) => println!("\nzram: NOT RUN: {error} (needs root and the zram module)"),
@@ -211,7 +240,9 @@ fn ratio(row: &Row, rows: &[Row]) -> String {
     let base = rows.iter().find(|other| {
         other.name == row.against && other.depth == row.depth && other.against.is_empty()
     });
-    let Some(base) = base else { return String::new() };
+    let Some(base) = base else {
+        return String::new();
+    };
     let ratios: Vec<f64> = base
         .bursts
         .iter()

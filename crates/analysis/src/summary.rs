@@ -129,7 +129,9 @@ pub fn summarize(cell: &CellRecord) -> CellSummary {
 /// Summarises counts over a time.
 pub fn summarize_counts(counts: &StreamSample, len: Nanos, cpu: CpuUse) -> CellSummary {
     let seconds = len.as_secs_f64();
-    let rate = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+    let rate = |n: u64| {
+        if seconds > 0.0 { n as f64 / seconds } else { 0.0 }
+    };
     let ios = counts.ios();
     CellSummary {
         seconds,

@@ -181,20 +181,23 @@ fn counters(cell: &CellEvidence<'_>) -> Option<Verdict> {
         let off = sent.abs_diff(counted);
         off > COUNTER_BYTES && off as f64 > COUNTER_SHARE * sent.max(counted) as f64
     };
-    let ways = [("read", cell.sent.read, device.read), ("written", cell.sent.written, device.written)];
+    let ways =
+        [("read", cell.sent.read, device.read), ("written", cell.sent.written, device.written)];
     match ways.iter().find(|(_, sent, counted)| differs(*sent, *counted)) {
-        None => {
-            verdict("device-counters", Status::Pass, "the device counted what was sent".into(), evidence)
-        }
+        None => verdict(
+            "device-counters",
+            Status::Pass,
+            "the device counted what was sent".into(),
+            evidence,
+        ),
         Some((way, sent, counted)) => {
             let why = if counted > sent {
                 "somebody else uses it"
             } else {
                 "a cache answered instead of the device"
             };
-            let text = format!(
-                "the device counted {counted} bytes {way}, but {sent} were sent: {why}"
-            );
+            let text =
+                format!("the device counted {counted} bytes {way}, but {sent} were sent: {why}");
             verdict("device-counters", Status::Fail, text, evidence)
         }
     }
@@ -317,7 +320,10 @@ mod tests {
         let mut overloaded = counts(1000, 50_000, 150_000);
         overloaded.waited = 500;
         let open = CellEvidence { rate_iops: Some(1000.0), ..evidence(&overloaded) };
-        assert_eq!((status(&open, "schedule"), status(&open, "overload")), (None, Some(Status::Info)));
+        assert_eq!(
+            (status(&open, "schedule"), status(&open, "overload")),
+            (None, Some(Status::Info))
+        );
         let kept = counts(1000, 100, 100_000);
         let open = CellEvidence { rate_iops: Some(1000.0), ..evidence(&kept) };
         assert_eq!(status(&open, "schedule"), Some(Status::Pass));

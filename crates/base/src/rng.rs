@@ -32,6 +32,7 @@ impl Rng {
     }
 
     /// The next 64 random bits.
+    #[allow(clippy::should_implement_trait)] // A generator has no end: it is no iterator.
     #[inline(always)]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);

@@ -62,7 +62,8 @@ const SPAN_EXPECTED: &str = "a time such as 500ms, 60s, 2m or 1h30m";
 
 /// Splits `12.5kB` into number and suffix.
 fn split_number(text: &str) -> Option<(f64, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let digits = text[..end].replace('_', "");
     let number: f64 = digits.parse().ok()?;
     number.is_finite().then_some((number, text[end..].trim()))
@@ -164,7 +165,11 @@ pub fn format_bytes_decimal(bytes: Bytes) -> String {
         value /= 1000.0;
         step += 1;
     }
-    if step == 0 { format!("{value:.0} B") } else { format!("{} {}", three_digits(value), NAMES[step]) }
+    if step == 0 {
+        format!("{value:.0} B")
+    } else {
+        format!("{} {}", three_digits(value), NAMES[step])
+    }
 }
 
 /// Prints a latency with a unit fit for its size: `845 ns`, `12.3 us`, `4.56 ms`, `1.20 s`.

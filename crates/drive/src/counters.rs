@@ -20,7 +20,9 @@ pub fn holes(subject: &Subject) -> f64 {
         Kind::Device(_) => return 0.0,
         _ => subject.open_path(),
     };
-    let Ok(meta) = std::fs::metadata(path) else { return 0.0 };
+    let Ok(meta) = std::fs::metadata(path) else {
+        return 0.0;
+    };
     if meta.len() == 0 {
         return 0.0;
     }

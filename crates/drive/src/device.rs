@@ -157,11 +157,17 @@ fn chosen(list: &str) -> String {
 }
 
 fn transport(name: &str, device: &Path) -> String {
-    for (prefix, transport) in
-        [("nvme", "nvme"), ("loop", "loop"), ("zram", "zram"), ("vd", "virtio"), ("dm-", "dm"), ("md", "md")]
-    {
+    for (prefix, transport) in [
+        ("nvme", "nvme"),
+        ("loop", "loop"),
+        ("zram", "zram"),
+        ("vd", "virtio"),
+        ("dm-", "dm"),
+        ("md", "md"),
+    ] {
         if name.starts_with(prefix) {
-            let detail = text(device.join("transport")).or_else(|| text(device.join("../transport")));
+            let detail =
+                text(device.join("transport")).or_else(|| text(device.join("../transport")));
             return match detail {
                 Some(detail) if transport == "nvme" => format!("nvme-{detail}"),
                 _ => transport.to_owned(),

@@ -62,8 +62,7 @@ pub fn host_facts() -> HostFacts {
 
 fn numa_nodes() -> usize {
     let nodes = crate::sysfs::names("/sys/devices/system/node");
-    let is_node = |name: &&String| {
-        name.strip_prefix("node").is_some_and(|n| n.parse::<u32>().is_ok())
-    };
+    let is_node =
+        |name: &&String| name.strip_prefix("node").is_some_and(|n| n.parse::<u32>().is_ok());
     nodes.iter().filter(is_node).count().max(1)
 }

@@ -90,9 +90,14 @@ const MAGICS: &[Magic] = &[
     data("EROFS file system", 1024, &[0xe2, 0xe1, 0xf5, 0xe0]),
     data("JFS file system", 32768, b"JFS1"),
     data("ReiserFS file system", 65588, b"ReIsEr"),
-    data("bcachefs file system", 4120, &[
-        0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef,
-    ]),
+    data(
+        "bcachefs file system",
+        4120,
+        &[
+            0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d,
+            0xf7, 0xef,
+        ],
+    ),
     data("VMFS volume", 1_048_576, &[0x0d, 0xd0, 0x01, 0xc0]),
     data("dm-integrity volume", 0, b"integrt\0"),
     data("dm-verity volume", 0, b"verity\0\0"),
@@ -103,9 +108,15 @@ const MAGICS: &[Magic] = &[
     member("LVM physical volume", PV, 1560, b"LVM2 001"),
     labelled(member("MD RAID member", MD, 0, &[0xfc, 0x4e, 0x2b, 0xa9]), 32, 32),
     labelled(member("MD RAID member", MD, 4096, &[0xfc, 0x4e, 0x2b, 0xa9]), 4128, 32),
-    member("bcache member", BCACHE, 4120, &[
-        0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
-    ]),
+    member(
+        "bcache member",
+        BCACHE,
+        4120,
+        &[
+            0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba,
+            0x6d, 0x81,
+        ],
+    ),
     member("VDO member", "remove the volume (vdo remove or lvremove)", 0, b"dmvdo001"),
     member("Oracle ASM disk", "drop it from its disk group", 32, b"ORCLDISK"),
     member("Ceph BlueStore", CEPH, 0, b"bluestore block device"),
@@ -169,7 +180,9 @@ fn partition_table(file: &File) -> Option<Found> {
 
 /// Uberblocks of the first ZFS label: an array from 128 KiB on.
 fn has_uberblock(file: &File) -> bool {
-    let Some(array) = read(file, 128 << 10, 128 << 10) else { return false };
+    let Some(array) = read(file, 128 << 10, 128 << 10) else {
+        return false;
+    };
     let magic = 0x00ba_b10c_u64;
     array.chunks_exact(1024).any(|block| {
         block.starts_with(&magic.to_le_bytes()) || block.starts_with(&magic.to_be_bytes())
@@ -209,7 +222,11 @@ mod tests {
     fn every_magic_is_found_at_its_place_with_its_label() {
         for magic in MAGICS {
             let size = 4 << 20;
-            let at = if magic.offset < 0 { size - magic.offset.unsigned_abs() } else { magic.offset as u64 };
+            let at = if magic.offset < 0 {
+                size - magic.offset.unsigned_abs()
+            } else {
+                magic.offset as u64
+            };
             let mut parts = vec![(at, magic.bytes)];
             if let Some((label, _)) = magic.label {
                 parts.push((label, b"backup".as_slice()));

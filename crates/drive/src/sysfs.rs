@@ -17,7 +17,9 @@ pub(crate) fn number<T: std::str::FromStr>(path: impl AsRef<Path>) -> Option<T> 
 
 /// Names in a folder, sorted.
 pub(crate) fn names(path: impl AsRef<Path>) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(path) else {
+        return Vec::new();
+    };
     let mut names: Vec<String> =
         entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();

@@ -177,7 +177,9 @@ impl Subject {
             }
             Kind::Scratch(_) => "scratch".into(),
         };
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }
+        };
         name.trim().chars().map(plain).take(80).collect()
     }
 

@@ -105,7 +105,9 @@ pub fn usage_of_device(device: &Device) -> Vec<Usage> {
 
 /// All uses of a regular file by others.
 pub fn usage_of_file(file: &Path) -> Vec<Usage> {
-    let Ok(meta) = std::fs::metadata(file) else { return Vec::new() };
+    let Ok(meta) = std::fs::metadata(file) else {
+        return Vec::new();
+    };
     let same = |other: &Path| {
         std::fs::metadata(other)
             .is_ok_and(|o| (o.dev(), o.ino()) == (meta.dev(), meta.ino()) && o.is_file())
@@ -134,7 +136,9 @@ fn mounts() -> Vec<Mount> {
     let mut mounts = Vec::new();
     for table in ["/proc/self/mountinfo", "/proc/1/mountinfo"] {
         for line in text(table).unwrap_or_default().lines() {
-            let Some(mount) = parse_mount(line) else { continue };
+            let Some(mount) = parse_mount(line) else {
+                continue;
+            };
             if !mounts.iter().any(|m: &Mount| m.device == mount.device && m.at == mount.at) {
                 mounts.push(mount);
             }
@@ -212,7 +216,8 @@ fn root_chain(mounts: &[Mount]) -> BTreeSet<String> {
 
 fn swaps() -> Vec<PathBuf> {
     let table = text("/proc/swaps").unwrap_or_default();
-    let first = |line: &str| line.split_whitespace().next().map(|path| PathBuf::from(unescape(path)));
+    let first =
+        |line: &str| line.split_whitespace().next().map(|path| PathBuf::from(unescape(path)));
     table.lines().skip(1).filter_map(first).collect()
 }
 
@@ -246,7 +251,9 @@ fn open_handles(matches: impl Fn(&Path) -> Option<PathBuf>) -> Vec<Usage> {
     let own = std::process::id();
     let mut found = Vec::new();
     for process in names("/proc") {
-        let Ok(pid) = process.parse::<u32>() else { continue };
+        let Ok(pid) = process.parse::<u32>() else {
+            continue;
+        };
         let folder = Path::new("/proc").join(&process).join("fd");
         if pid == own {
             continue;
@@ -290,9 +297,10 @@ mod tests {
         let found = usage_of_file(&path);
         child.kill().unwrap();
         child.wait().unwrap();
-        let expected = |usage: &Usage| {
-            matches!(&usage.reason, UsageReason::Open { pid, .. } if *pid == child.id())
+        let by_child = |usage: &Usage| match &usage.reason {
+            UsageReason::Open { pid, .. } => *pid == child.id(),
+            _ => false,
         };
-        assert!(found.iter().any(expected), "{found:?}");
+        assert!(found.iter().any(by_child), "{found:?}");
     }
 }

@@ -84,7 +84,11 @@ impl Cursor {
                 let first = start + part * u64::from(index);
                 let last = if index + 1 == of { end } else { first + part };
                 let next = first + place.pointer.load(Ordering::Relaxed);
-                Cursor::Own { next: if next < last { next } else { first }, start: first, end: last }
+                Cursor::Own {
+                    next: if next < last { next } else { first },
+                    start: first,
+                    end: last,
+                }
             }
             Pattern::Sequential(Streams::Shared) if of == 1 => {
                 let next = start + place.pointer.load(Ordering::Relaxed);
@@ -118,7 +122,9 @@ impl Cursor {
     #[inline(always)]
     pub(crate) fn next(&mut self, choice: &Choice, rng: &mut Rng) -> (u64, u32) {
         match self {
-            Cursor::Random { start } => (*start + rng.below(choice.places) * choice.unit, choice.len),
+            Cursor::Random { start } => {
+                (*start + rng.below(choice.places) * choice.unit, choice.len)
+            }
             Cursor::Own { next, start, end } => own(next, *start, *end, choice.len),
             _ => self.next_rare(choice, rng),
         }
@@ -203,8 +209,8 @@ fn zoned(zones: &[ZonePart], choice: &Choice, rng: &mut Rng) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan::BlockMix;
     use base::units::Bytes;
+    use plan::BlockMix;
     use std::collections::HashMap;
 
     const BLOCK: u64 = 4096;
@@ -217,9 +223,8 @@ mod tests {
     }
 
     fn cursor(load: &Load, end: u64, index: u32, of: u32) -> (Cursor, Choice) {
-        let place = CursorPlace {
-            start: 0, end, index, of, load_seed: 77, pointer: Arc::default(),
-        };
+        let place =
+            CursorPlace { start: 0, end, index, of, load_seed: 77, pointer: Arc::default() };
         let mix = BlockMix::one(Bytes(BLOCK));
         (Cursor::new(load, &place), choices(&mix, None, end).remove(0))
     }
@@ -254,7 +259,13 @@ mod tests {
         let mut counts = [0u32; 3];
         for _ in 0..100_000 {
             let share = cursor.next(&choice, &mut rng).0 as f64 / (100_000 * BLOCK) as f64;
-            counts[if share < 0.05 { 0 } else if share < 0.2 { 1 } else { 2 }] += 1;
+            counts[if share < 0.05 {
+                0
+            } else if share < 0.2 {
+                1
+            } else {
+                2
+            }] += 1;
         }
         for (count, wanted) in counts.into_iter().zip([50_000.0, 30_000.0, 20_000.0]) {
             assert!((f64::from(count) - wanted).abs() < 700.0, "{counts:?}");
@@ -282,10 +293,7 @@ mod tests {
         let (mut cursor, choice) = cursor(&load, end, 0, 1);
         let mut rng = Rng::new(1);
         let pieces: Vec<_> = (0..5).map(|_| cursor.next(&choice, &mut rng)).collect();
-        assert_eq!(
-            pieces,
-            [(0, 4096), (4096, 4096), (8192, 4096), (12288, 512), (0, 4096)]
-        );
+        assert_eq!(pieces, [(0, 4096), (4096, 4096), (8192, 4096), (12288, 512), (0, 4096)]);
         assert_eq!(cursor.pointer(), Some(4096));
     }
 
@@ -297,7 +305,12 @@ mod tests {
         let mut addresses = Vec::new();
         for index in 0..2 {
             let place = CursorPlace {
-                start: 0, end: 8 * BLOCK, index, of: 2, load_seed: 1, pointer: pointer.clone(),
+                start: 0,
+                end: 8 * BLOCK,
+                index,
+                of: 2,
+                load_seed: 1,
+                pointer: pointer.clone(),
             };
             let mut cursor = Cursor::new(&load, &place);
             let choice = choices(&BlockMix::one(Bytes(BLOCK)), None, 8 * BLOCK).remove(0);

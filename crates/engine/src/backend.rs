@@ -7,7 +7,7 @@ use crate::core::{ALWAYS, Core, CoreParts, Flow, Report, Timeline, Wires};
 use crate::data::Filler;
 use crate::external::FioBackend;
 use crate::fault::Fault;
-use crate::ledger::{Book, SidePlace};
+use crate::ledger::{Book, BookKind, SidePlace};
 use crate::spec::{CellSpec, Stream, Target, WorkerSpec, extent, streams};
 use crate::sys::thread::{allowed_cpus, pin_to};
 use crate::{IoRecord, sync, uring};
@@ -102,7 +102,9 @@ pub struct CellFacts {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A block is no multiple of the target's unit.
-    #[error("{target}: a block of {block} is no multiple of its unit of {unit}; choose a larger one")]
+    #[error(
+        "{target}: a block of {block} is no multiple of its unit of {unit}; choose a larger one"
+    )]
     BlockTooSmall {
         /// The block.
         block: Bytes,
@@ -142,8 +144,12 @@ pub enum EngineError {
 
 fn set_up_advice(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EPERM) => "io_uring is switched off here (kernel.io_uring_disabled or a container); try --engine sync",
-        Some(libc::ENOSYS) => "this kernel has no io_uring (5.10 is the oldest supported); try --engine sync",
+        Some(libc::EPERM) => {
+            "io_uring is switched off here (kernel.io_uring_disabled or a container); try --engine sync"
+        }
+        Some(libc::ENOSYS) => {
+            "this kernel has no io_uring (5.10 is the oldest supported); try --engine sync"
+        }
         Some(libc::ENOMEM) => "raise the locked-memory limit (ulimit -l) or lower depth and block",
         Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",
         Some(libc::EAGAIN) => "raise the limit of threads (ulimit -u) or lower workers",
@@ -208,11 +214,12 @@ impl Backend for HostBackend {
             let flows = self.flows(cell, &all_streams, spec);
             let places = places_of(&flows);
             let (pool_in, pool) = channel();
-            let _ = pool_in.send(Book::new(places.len(), spec.demand != Demand::Closed));
+            let _ = pool_in.send(Book::new(places.len(), self.kind(spec)));
             collector.pools.push(pool_in);
             collector.places.push(places.clone());
             let wires = Wires { out: out.clone(), pool, stop: stop.clone() };
-            let core = Core::new(self.core_parts(cell, spec, worker, flows, places, timeline), wires);
+            let core =
+                Core::new(self.core_parts(cell, spec, worker, flows, places, timeline), wires);
             let job = Job {
                 engine: self.engine,
                 target: self.targets[spec.target].clone(),
@@ -242,8 +249,7 @@ impl Backend for HostBackend {
         }
         end.facts.workers = specs.len() as u32;
         end.facts.cpus = cpus.into_iter().take(specs.len()).collect();
-        end.facts.page_cache =
-            self.targets.iter().any(|target| target.direct == crate::Direct::No);
+        end.facts.page_cache = self.targets.iter().any(|target| target.direct == crate::Direct::No);
         Ok(end)
     }
 }
@@ -279,6 +285,10 @@ impl HostBackend {
         Timeline { start, ramp, interval: cell.interval.0.max(1_000_000), end }
     }
 
+    fn kind(&self, spec: &WorkerSpec) -> BookKind {
+        BookKind { open_loop: spec.demand != Demand::Closed, one_call: self.engine == Engine::Sync }
+    }
+
     fn core_parts(
         &self,
         cell: &CellSpec,
@@ -297,7 +307,7 @@ impl HostBackend {
             timeline,
             target_name: self.targets[spec.target].name.clone(),
             worker,
-            open_loop: spec.demand != Demand::Closed,
+            kind: self.kind(spec),
             record_max: cell.record_ios,
         }
     }
@@ -321,11 +331,11 @@ impl HostBackend {
                 pointer: self.pointer(load, spec, start, end),
             };
             let align = load.align.map(|align| align.0);
-            let mix = |used: bool, mix| if used { choices(mix, align, end - start) } else { vec![] };
-            let (reads, writes) = (
-                mix(load.reads(), &load.read_blocks),
-                mix(load.writes(), &load.write_blocks),
-            );
+            let mix = |used: bool, mix| {
+                if used { choices(mix, align, end - start) } else { vec![] }
+            };
+            let (reads, writes) =
+                (mix(load.reads(), &load.read_blocks), mix(load.writes(), &load.write_blocks));
             sum += weight / total;
             let sides = (side, side + u32::from(!reads.is_empty()));
             side = sides.1 + u32::from(!writes.is_empty());
@@ -405,14 +415,14 @@ struct Job {
 impl Job {
     fn run(self, core: Core, failed: &Sender<Report>) -> std::io::Result<Vec<Flow>> {
         pin_to(self.cpu);
-        let (worker, places, open) = (core.worker, core.places.len(), core.open_loop);
+        let (worker, places, kind) = (core.worker, core.places.len(), core.kind);
         let stop = core.stop.clone();
         match self.run_loop(core) {
             Ok((core, end)) => Ok(core.finish(end)),
             Err(error) => {
                 // The collector waits for every worker; tell it, and the others to end.
                 stop.store(true, Ordering::Relaxed);
-                let book = Book::new(places, open);
+                let book = Book::new(places, kind);
                 let last = crate::core::WorkerEnd::default();
                 let _ = failed.send(Report::Done { worker, seq: 0, end: 0, book, last });
                 Err(error)
@@ -435,9 +445,7 @@ impl Job {
         };
         let Job { target, guard_ns, .. } = self;
         match (self.engine, open) {
-            (Engine::Sync, None) => {
-                Ok(sync::prepare(core, target, self.slot_bytes)?.run_closed())
-            }
+            (Engine::Sync, None) => Ok(sync::prepare(core, target, self.slot_bytes)?.run_closed()),
             (Engine::Sync, Some((schedule, backlog))) => {
                 let worker = sync::prepare(core, target, self.slot_bytes)?;
                 Ok(worker.run_open(schedule, backlog, *guard_ns))

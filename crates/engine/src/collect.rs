@@ -155,13 +155,17 @@ impl<'a> Collector<'a> {
 
     /// An interval is complete when each worker reported it or ended before or in it.
     fn is_complete(&self, seq: u64, n_workers: usize) -> bool {
-        let Some(pending) = self.pending.get(&seq) else { return false };
+        let Some(pending) = self.pending.get(&seq) else {
+            return false;
+        };
         let ended = self.done.iter().filter(|(last, _)| *last <= seq).count();
         pending.reports + ended >= n_workers && self.done.len() < n_workers
     }
 
     fn emit(&mut self, seq: u64, sink: &mut dyn Sink) {
-        let Some(pending) = self.pending.remove(&seq) else { return };
+        let Some(pending) = self.pending.remove(&seq) else {
+            return;
+        };
         self.facts.punt_threads = self.facts.punt_threads.max(punt_threads());
         let begin = self.timeline.begin(seq);
         // The last interval ends with its last completion: early by amount, late by drain.

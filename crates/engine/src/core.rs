@@ -3,7 +3,7 @@
 use crate::address::{Choice, Cursor};
 use crate::data::Filler;
 use crate::fault::Fault;
-use crate::ledger::{Book, SidePlace};
+use crate::ledger::{Book, BookKind, SidePlace};
 use crate::sys::thread::thread_usage;
 use base::clock::Clock;
 use base::rng::Rng;
@@ -125,7 +125,7 @@ pub(crate) struct Core {
     pub(crate) timeline: Timeline,
     pub(crate) target_name: String,
     pub(crate) worker: usize,
-    pub(crate) open_loop: bool,
+    pub(crate) kind: BookKind,
     pub(crate) last: WorkerEnd,
     pub(crate) record_max: usize,
     pub(crate) stop: Arc<AtomicBool>,
@@ -152,7 +152,7 @@ pub(crate) struct CoreParts {
     pub(crate) timeline: Timeline,
     pub(crate) target_name: String,
     pub(crate) worker: usize,
-    pub(crate) open_loop: bool,
+    pub(crate) kind: BookKind,
     pub(crate) record_max: usize,
 }
 
@@ -163,7 +163,7 @@ impl Core {
             clock,
             rng: Rng::new(seed),
             flows,
-            book: Book::new(places.len(), parts.open_loop),
+            book: Book::new(places.len(), parts.kind),
             places,
             next_event: timeline.boundary(0),
             issuing: true,
@@ -171,7 +171,7 @@ impl Core {
             timeline,
             target_name: parts.target_name,
             worker: parts.worker,
-            open_loop: parts.open_loop,
+            kind: parts.kind,
             last: WorkerEnd {
                 records: Vec::with_capacity(parts.record_max),
                 ..WorkerEnd::default()
@@ -230,7 +230,7 @@ impl Core {
             }
             self.note_cpu();
             let fresh = self.pool.try_recv();
-            let fresh = fresh.unwrap_or_else(|_| Book::new(self.places.len(), self.open_loop));
+            let fresh = fresh.unwrap_or_else(|_| Book::new(self.places.len(), self.kind));
             let book = std::mem::replace(&mut self.book, fresh);
             let report = Report::Interval { worker: self.worker, seq: self.seq, book };
             let _ = self.out.send(report);

@@ -57,7 +57,9 @@ impl Filler {
 
     #[inline]
     fn next_key(&mut self, rng: &mut Rng) -> u64 {
-        let Some(dedup) = &mut self.dedup else { return rng.next() };
+        let Some(dedup) = &mut self.dedup else {
+            return rng.next();
+        };
         let index = if dedup.distinct == 0 || rng.unit() < dedup.new_share {
             dedup.distinct += 1;
             dedup.distinct - 1
@@ -117,8 +119,7 @@ mod tests {
     fn compress_ratio_is_within_5_percent() {
         for wanted in [1.3, 2.0, 3.0, 5.0] {
             for unit in [4096, 8192, 32768] {
-                let data =
-                    Data { compress_ratio: wanted, unit: Bytes(unit), ..Data::default() };
+                let data = Data { compress_ratio: wanted, unit: Bytes(unit), ..Data::default() };
                 for (name, found) in [("lz4", ratio(data, lz4)), ("zstd", ratio(data, zstd))] {
                     let off = (found / wanted - 1.0).abs();
                     assert!(off < 0.05, "{name} found {found} for {wanted} in units of {unit}");

@@ -67,7 +67,9 @@ impl Backend for FioBackend {
         for job in &jobs {
             let name = job["jobname"].as_str().unwrap_or_default();
             let index = name.strip_prefix("stream").and_then(|n| n.parse::<usize>().ok());
-            let Some(sample) = index.and_then(|index| samples.get_mut(index)) else { continue };
+            let Some(sample) = index.and_then(|index| samples.get_mut(index)) else {
+                continue;
+            };
             read_side(&job["read"], &mut sample.reads);
             read_side(&job["write"], &mut sample.writes);
             error = error.max(job["error"].as_i64().unwrap_or(0));
@@ -77,7 +79,11 @@ impl Backend for FioBackend {
         let sample = IntervalSample {
             seq: 0,
             start,
-            len: if runtime_ms > 0 { Nanos(runtime_ms * 1_000_000) } else { Nanos(end.0 - start.0) },
+            len: if runtime_ms > 0 {
+                Nanos(runtime_ms * 1_000_000)
+            } else {
+                Nanos(end.0 - start.0)
+            },
             ramp: false,
             streams: samples,
             cpu: CpuUse {
@@ -186,7 +192,11 @@ fn read_bins<K: Kind>(from: &Value, other: &Value, hist: &mut Hist<K>) {
 }
 
 /// The job file of a cell.
-fn job_file(cell: &CellSpec, streams: &[Stream], targets: &[Target]) -> Result<String, EngineError> {
+fn job_file(
+    cell: &CellSpec,
+    streams: &[Stream],
+    targets: &[Target],
+) -> Result<String, EngineError> {
     let mut text = String::from(
         "[global]\nioengine=io_uring\nthread=1\ngroup_reporting=1\nfixedbufs=1\nregisterfiles=1\n\
          norandommap=1\nrefill_buffers=1\nlat_percentiles=1\nclat_percentiles=0\nrandrepeat=1\n",
@@ -250,7 +260,8 @@ fn put_load(text: &mut String, load: &Load) -> Result<(), EngineError> {
     if load.read_blocks.0.len() == 1 && load.write_blocks.0.len() == 1 {
         let _ = writeln!(text, "bs={},{}", load.read_blocks.max().0, load.write_blocks.max().0);
     } else {
-        let _ = writeln!(text, "bssplit={},{}", split(&load.read_blocks), split(&load.write_blocks));
+        let _ =
+            writeln!(text, "bssplit={},{}", split(&load.read_blocks), split(&load.write_blocks));
     }
     if let Some(align) = load.align {
         let _ = writeln!(text, "blockalign={}", align.0);

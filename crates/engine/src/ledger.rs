@@ -1,6 +1,6 @@
 //! What a worker counts in one interval. Filled on the hot path, emptied by the collector.
 
-use base::hist::{Lateness, Recorder, Response, Service, Submission};
+use base::hist::{Hist, Lateness, Recorder, Response, Service, Submission};
 use base::sample::{CpuUse, Side, StreamSample};
 
 /// One direction of one flow.
@@ -8,24 +8,34 @@ pub(crate) struct SideBook {
     pub(crate) service: Box<Recorder<Service>>,
     pub(crate) submission: Box<Recorder<Submission>>,
     pub(crate) response: Option<Box<Recorder<Response>>>,
+    /// One call submits and completes: the submission time is the service time.
+    one_call: bool,
     pub(crate) bytes: u64,
     pub(crate) errors: u64,
 }
 
 impl SideBook {
-    fn new(open_loop: bool) -> SideBook {
+    fn new(open_loop: bool, one_call: bool) -> SideBook {
         SideBook {
             service: Recorder::boxed(),
             submission: Recorder::boxed(),
             response: open_loop.then(Recorder::boxed),
+            one_call,
             bytes: 0,
             errors: 0,
         }
     }
 
     fn drain_into(&mut self, side: &mut Side) {
-        self.service.drain_into(&mut side.service);
-        self.submission.drain_into(&mut side.submission);
+        if self.one_call {
+            let mut calls = Hist::new();
+            self.service.drain_into(&mut calls);
+            side.submission.merge(&calls.clone().counted_as());
+            side.service.merge(&calls);
+        } else {
+            self.service.drain_into(&mut side.service);
+            self.submission.drain_into(&mut side.submission);
+        }
         if let Some(response) = &mut self.response {
             response.drain_into(&mut side.response);
         }
@@ -49,6 +59,15 @@ pub(crate) struct SidePlace {
     pub(crate) write: bool,
 }
 
+/// What a book has to hold.
+#[derive(Clone, Copy)]
+pub(crate) struct BookKind {
+    /// Response time and lateness too.
+    pub(crate) open_loop: bool,
+    /// The submission time is the service time.
+    pub(crate) one_call: bool,
+}
+
 /// All counts of a worker for one interval.
 pub(crate) struct Book {
     pub(crate) sides: Vec<SideBook>,
@@ -58,13 +77,11 @@ pub(crate) struct Book {
 
 impl Book {
     /// An empty book with `sides` directions.
-    pub(crate) fn new(sides: usize, open_loop: bool) -> Box<Book> {
+    pub(crate) fn new(sides: usize, kind: BookKind) -> Box<Book> {
+        let BookKind { open_loop, one_call } = kind;
         Box::new(Book {
-            sides: (0..sides).map(|_| SideBook::new(open_loop)).collect(),
-            open: OpenBook {
-                lateness: open_loop.then(Recorder::boxed),
-                ..OpenBook::default()
-            },
+            sides: (0..sides).map(|_| SideBook::new(open_loop, one_call)).collect(),
+            open: OpenBook { lateness: open_loop.then(Recorder::boxed), ..OpenBook::default() },
             cpu: CpuUse::default(),
         })
     }

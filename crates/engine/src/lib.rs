@@ -21,7 +21,9 @@ mod uring;
 
 pub use crate::core::IoRecord;
 pub use arrival::Schedule;
-pub use backend::{Backend, CellEnd, CellFacts, Engine, EngineError, Next, Outcome, Sink, host_backend};
+pub use backend::{
+    Backend, CellEnd, CellFacts, Engine, EngineError, Next, Outcome, Sink, host_backend,
+};
 pub use data::Filler;
 pub use external::fio_version;
 pub use fault::{Fault, FaultKind};

@@ -1,10 +1,10 @@
 //! What the instrument itself costs on this host: the same loop without a device under it, with the
 //! ring's no-op, and with a queue in user space that involves no kernel at all.
 
+use crate::address::{Cursor, CursorPlace, choices};
 use crate::backend::{Engine, EngineError, Next, Sink, host_backend};
 use crate::core::{ALWAYS, Core, CoreParts, Flow, Timeline, Wires};
-use crate::address::{Cursor, CursorPlace, choices};
-use crate::ledger::SidePlace;
+use crate::ledger::{BookKind, SidePlace};
 use crate::spec::{CellSpec, Target};
 use crate::sys::memory::Arena;
 use crate::sys::ring::{Cqe, Queue, Request, Sqe};
@@ -32,7 +32,6 @@ struct Mirror {
     queued: Vec<Cqe>,
     done: Vec<Cqe>,
 }
-
 
 impl Queue for Mirror {
     #[inline(always)]
@@ -191,7 +190,7 @@ fn user_space_cost(clock: &Clock, load: &Load, time: Nanos) -> std::io::Result<f
         timeline,
         target_name: "null".into(),
         worker: 0,
-        open_loop: false,
+        kind: BookKind { open_loop: false, one_call: false },
         record_max: 0,
     };
     let core = Core::new(parts, Wires { out, pool, stop: std::sync::Arc::default() });

@@ -93,12 +93,16 @@ const MIXED: u8 = 2;
 impl<Q: Queue> UringWorker<Q> {
     /// Runs the loop to its end if this worker fits it; says whether it did.
     pub(crate) fn closed_plain(&mut self) -> bool {
-        let [flow] = self.core.flows.as_slice() else { return false };
+        let [flow] = self.core.flows.as_slice() else {
+            return false;
+        };
         if self.core.record_max > 0 || flow.reads.len() > 1 || flow.writes.len() > 1 {
             return false;
         }
         let sizes = [flow.reads.first(), flow.writes.first()];
-        let Some(choice) = sizes.into_iter().flatten().next() else { return false };
+        let Some(choice) = sizes.into_iter().flatten().next() else {
+            return false;
+        };
         let one_size = sizes.into_iter().flatten().all(|other| {
             (other.len, other.unit, other.places) == (choice.len, choice.unit, choice.places)
         });
@@ -201,7 +205,9 @@ impl<Q: Queue> UringWorker<Q> {
     fn reap<const MIX: u8>(&mut self, len: u32, ready: u32, now: u64) -> usize {
         let mut writes = 0;
         let (requests, odd) = (&*self.requests, &mut self.odd);
-        let Some((first, rest)) = self.core.book.sides.split_first_mut() else { return 0 };
+        let Some((first, rest)) = self.core.book.sides.split_first_mut() else {
+            return 0;
+        };
         let (service, mut second) = (&mut *first.service, rest.first_mut());
         let n = self.ring.drain(ready, &mut self.queued, |user_data, res| {
             let at = user_data as usize;
@@ -233,7 +239,9 @@ impl<Q: Queue> UringWorker<Q> {
             let slot = self.requests.get(at).copied();
             let counts = slot.is_some_and(|slot| completion.res == slot.expected)
                 || self.odd_completion(completion, now);
-            let (Some(slot), true) = (slot, counts) else { continue };
+            let (Some(slot), true) = (slot, counts) else {
+                continue;
+            };
             if let Some(side) = self.core.book.sides.get_mut(slot.side as usize) {
                 side.service.record(now - slot.start);
                 side.bytes += slot.expected as u64;
@@ -251,15 +259,21 @@ impl<Q: Queue> UringWorker<Q> {
     #[inline(never)]
     fn issue_full<P: Place, const MIX: u8>(&mut self, place: &mut P, len: u32, n: usize) {
         let Core { rng, flows, .. } = &mut self.core;
-        let Some(flow) = flows.first_mut() else { return };
+        let Some(flow) = flows.first_mut() else {
+            return;
+        };
         let (requests, arena, codes) = (&mut *self.requests, &mut self.arena, self.codes);
-        let Some(listed) = self.queued.get(..n) else { return };
+        let Some(listed) = self.queued.get(..n) else {
+            return;
+        };
         let mut random = rng.clone();
         let mut at = *place;
         let mut writes = 0;
         for &slot in listed {
             let index = slot as usize;
-            let Some(request) = requests.get_mut(index) else { continue };
+            let Some(request) = requests.get_mut(index) else {
+                continue;
+            };
             let write = match MIX {
                 READS => false,
                 WRITES => true,

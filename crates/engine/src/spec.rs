@@ -226,11 +226,19 @@ fn check_fit(load: &Load, target: &Target) -> Result<(), EngineError> {
     let sizes = load.read_blocks.0.iter().chain(&load.write_blocks.0).map(|&(block, _)| block);
     let aligned = load.align.is_none_or(|align| align.0 % unit == 0);
     if let Some(block) = sizes.clone().find(|block| block.0 % unit != 0) {
-        return Err(EngineError::BlockTooSmall { block, unit: target.block, target: target.name.clone() });
+        return Err(EngineError::BlockTooSmall {
+            block,
+            unit: target.block,
+            target: target.name.clone(),
+        });
     }
     if !aligned {
         let block = load.align.unwrap_or_default();
-        return Err(EngineError::BlockTooSmall { block, unit: target.block, target: target.name.clone() });
+        return Err(EngineError::BlockTooSmall {
+            block,
+            unit: target.block,
+            target: target.name.clone(),
+        });
     }
     let (start, end) = extent(load, target);
     if end - start < load.block_max().0 {

@@ -122,7 +122,7 @@ impl SyncWorker {
     }
 
     /// One I/O, timed around its system call.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, draw: Draw, start: u64, intended: u64) {
         let buffer = self.arena.slot_mut(0, draw.len as usize);
         let result = loop {
@@ -137,7 +137,7 @@ impl SyncWorker {
         };
         let now = self.core.clock.now().0;
         if now >= self.core.next_event {
-            let issuing = self.core.open_loop;
+            let issuing = self.core.kind.open_loop;
             self.core.event(now);
             self.core.issuing |= issuing;
         }
@@ -147,12 +147,18 @@ impl SyncWorker {
         }
         if let Some(side) = self.core.book.sides.get_mut(draw.side as usize) {
             side.service.record(now - start);
-            side.submission.record(now - start);
             side.bytes += u64::from(draw.len);
             if let Some(response) = &mut side.response {
                 response.record(now.saturating_sub(intended));
             }
         }
+        if self.core.record_max > 0 {
+            self.record(draw, start, intended, now);
+        }
+    }
+
+    #[cold]
+    fn record(&mut self, draw: Draw, start: u64, intended: u64, now: u64) {
         let Draw { offset, len, write, .. } = draw;
         self.core.record_io(IoRecord {
             intended_ns: intended,

@@ -1,17 +1,15 @@
 //! The io_uring worker: batched submit and reap, two clock readings a batch, one ring a worker.
 //!
-//! Service time runs from just before the batch is handed to the submitting system call to the moment its completion is
-//! seen, so an I/O that completes inside the call is not lost. A wait is a call of its own and made
-//! only when nothing is complete, which keeps submission time exact.
+//! Service time runs from just before the batch is handed to the submitting system call to the moment
+//! its completion is seen, so an I/O that completes inside the call is not lost. A wait is a call of
+//! its own and made only when nothing is complete, which keeps submission time exact.
 
 use crate::arrival::Schedule;
 use crate::core::{Core, Draw, IoRecord};
 use crate::fault::{Fault, FaultKind};
 use crate::spec::{Polling, Target};
 use crate::sys::memory::Arena;
-use crate::sys::ring::{
-    Cqe, Queue, Request, Ring, SQE_FIXED_FILE, Sqe, TIMEOUT_ABS, Timespec, op,
-};
+use crate::sys::ring::{Cqe, Queue, Request, Ring, SQE_FIXED_FILE, Sqe, TIMEOUT_ABS, Timespec, op};
 use base::units::{Bytes, Nanos};
 use std::os::fd::AsRawFd;
 
@@ -63,7 +61,9 @@ pub(crate) fn prepare(
     let ring = Ring::new(depth + 1, polled)?;
     let arena = Arena::new(depth as usize, slot_bytes)?;
     let mut worker = UringWorker::new(core, ring, arena, depth, target.file.is_none(), !polled);
-    let Some(file) = &target.file else { return Ok(worker) };
+    let Some(file) = &target.file else {
+        return Ok(worker);
+    };
     let mut notes = worker.ring.facts().names();
     let fixed_buffer = worker.ring.register_buffer(&worker.arena).is_ok();
     let fixed_file = worker.ring.register_file(file.as_raw_fd()).is_ok();
@@ -264,7 +264,9 @@ impl<Q: Queue> UringWorker<Q> {
         loop {
             match taken {
                 n if n >= 0 => left -= (n as u32).min(left),
-                n if [libc::EINTR, libc::EAGAIN, libc::EBUSY].map(|e| -i64::from(e)).contains(&n) => {}
+                n if [libc::EINTR, libc::EAGAIN, libc::EBUSY]
+                    .map(|e| -i64::from(e))
+                    .contains(&n) => {}
                 n => return self.note_ring_failure(n),
             }
             if left == 0 {

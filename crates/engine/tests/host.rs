@@ -23,9 +23,8 @@ fn scratch(size: u64) -> Scratch {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("data");
     std::fs::File::create(&path).unwrap().set_len(size).unwrap();
-    let open = |flags| {
-        std::fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path)
-    };
+    let open =
+        |flags| std::fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path);
     let (file, direct) = match open(0o40000) {
         Ok(file) => (file, Direct::Yes),
         Err(_) => (open(0).unwrap(), Direct::No),
@@ -196,7 +195,8 @@ fn weights_zones_and_mixes_are_kept_side_by_side() {
         [[step.load]]\nname=\"b\"\nweight=75\ndepth=8\nblock={\"4k\"=80, \"16k\"=20}\nrange=[\"50%\",\"100%\"]";
     let plan = plan::parse("t", text, &[]).unwrap_or_else(|e| panic!("{e}"));
     let Verb::Load(parsed) = &plan.steps[0].verb else { panic!("a load") };
-    let cell = CellSpec { loads: parsed.loads.clone(), ..cell(load(""), Some(Nanos(400 * MS)), None) };
+    let cell =
+        CellSpec { loads: parsed.loads.clone(), ..cell(load(""), Some(Nanos(400 * MS)), None) };
     for engine in ENGINES {
         let (_, gather) = run(engine, &scratch.target, &cell);
         let mut ios = [0u64; 2];
@@ -312,7 +312,8 @@ fn what_is_written_is_what_the_load_says() {
 fn polled_completions_work_where_the_kernel_allows_them() {
     let scratch = scratch(16 << 20);
     let target = Target { polling: Polling::On, ..scratch.target.clone() };
-    let (end, gather) = run(Engine::Uring, &target, &cell(load("depth=4"), Some(Nanos(200 * MS)), None));
+    let (end, gather) =
+        run(Engine::Uring, &target, &cell(load("depth=4"), Some(Nanos(200 * MS)), None));
     match end.outcome {
         Outcome::Completed => assert!(gather.counted().0.ios() > 0),
         Outcome::Faulted(fault) => {

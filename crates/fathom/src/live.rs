@@ -1,6 +1,7 @@
 //! Progress: bars with the last second's figures in a terminal, plain lines elsewhere.
 
 use analysis::{Status, summarize_counts};
+use base::clock::Clock;
 use base::sample::{IntervalSample, StreamSample};
 use base::units::{Nanos, format_latency, format_rate, format_span, three_digits};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,14 +10,13 @@ use report::cell_line;
 use runner::{CellPlan, Observer, Progress};
 use std::collections::VecDeque;
 use std::io::IsTerminal;
-use std::time::{Duration, Instant};
 
 /// Points of the sparkline.
 const SPARK: usize = 30;
 /// Rate taken for amounts before one was seen, in bytes per second.
 const ASSUMED_RATE: f64 = 5e8;
 /// Plain lines inside a cell come at most this often.
-const PLAIN_EVERY: Duration = Duration::from_secs(30);
+const PLAIN_EVERY: Nanos = Nanos(30_000_000_000);
 
 /// Where progress goes.
 enum Place {
@@ -44,11 +44,11 @@ pub(crate) struct Live {
     cell_time: Nanos,
     cell_bytes: u64,
     spark: VecDeque<f64>,
-    last_line: Instant,
+    last_line: Nanos,
 }
 
 impl Live {
-    pub(crate) fn new(quiet: bool, _json: bool) -> Live {
+    pub(crate) fn new(quiet: bool) -> Live {
         let place = match quiet {
             true => Place::Nowhere,
             false if std::io::stderr().is_terminal() => Place::Bars(Bars::new()),
@@ -64,7 +64,7 @@ impl Live {
             cell_time: Nanos(0),
             cell_bytes: 0,
             spark: VecDeque::new(),
-            last_line: Instant::now(),
+            last_line: Clock::Monotonic.now(),
         }
     }
 
@@ -95,9 +95,11 @@ impl Live {
             (Some(time), _) => time.0.min(self.cell_time.0),
             _ => 0,
         });
-        let here_bytes = self.cell.as_ref().and_then(|cell| cell.amount).map_or(0, |amount| {
-            amount.0.min(self.cell_bytes)
-        });
+        let here_bytes = self
+            .cell
+            .as_ref()
+            .and_then(|cell| cell.amount)
+            .map_or(0, |amount| amount.0.min(self.cell_bytes));
         let bytes = bytes.saturating_sub(here_bytes) as f64;
         Nanos(timed.saturating_sub(here) + Nanos::from_secs_f64(bytes / self.rate_bytes).0)
     }
@@ -176,8 +178,8 @@ impl Live {
                     bars.figures.set_message(format!("{figures}  {}", sparkline(&self.spark)));
                 }
             }
-            Place::Lines if self.last_line.elapsed() >= PLAIN_EVERY => {
-                self.last_line = Instant::now();
+            Place::Lines if Clock::Monotonic.now().0 >= self.last_line.0 + PLAIN_EVERY.0 => {
+                self.last_line = Clock::Monotonic.now();
                 let name = self.cell.as_ref().map(name_of).unwrap_or_default();
                 let figures = figures.unwrap_or_default();
                 eprintln!("{name}: {:.0} %, {figures}, {eta} to go", share * 100.0);

@@ -13,7 +13,9 @@ use exit::Exit;
 fn main() -> std::process::ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("fathom: internal error: {panic}");
-        eprintln!("This is a fault of Fathom, not of your drive. What was measured is in the run file.");
+        eprintln!(
+            "This is a fault of Fathom, not of your drive. What was measured is in the run file."
+        );
     }));
     let args = args::Args::parse();
     let result = std::panic::catch_unwind(|| match args.command {

@@ -6,8 +6,8 @@
 mod builtin;
 mod estimate;
 mod model;
-mod parse;
 mod params;
+mod parse;
 mod reader;
 mod suggest;
 

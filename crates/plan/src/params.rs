@@ -85,10 +85,14 @@ impl Param {
 
 /// Reads the `params` table.
 pub(crate) fn read_params<'a>(ctx: &'a Context<'a>, value: &Value<'a>) -> Vec<Param> {
-    let Some(table) = value.table("params") else { return Vec::new() };
+    let Some(table) = value.table("params") else {
+        return Vec::new();
+    };
     let mut params = Vec::new();
     for (name, span, value) in table.in_order() {
-        let Some(fields) = value.table("parameter") else { continue };
+        let Some(fields) = value.table("parameter") else {
+            continue;
+        };
         match read_param(&name, fields) {
             Some(param) => {
                 if let Err(message) = param.check(&param.value) {

@@ -130,9 +130,7 @@ impl<'a> Value<'a> {
             Raw::Text(text) => text.clone(),
             Raw::Number(number) => format!("{number}"),
             Raw::Bool(value) => value.to_string(),
-            Raw::List(items) => {
-                items.iter().map(Value::as_written).collect::<Vec<_>>().join(",")
-            }
+            Raw::List(items) => items.iter().map(Value::as_written).collect::<Vec<_>>().join(","),
             Raw::Table(_) | Raw::Other(_) => "?".into(),
         }
     }
@@ -142,7 +140,8 @@ impl<'a> Value<'a> {
         match &self.raw {
             Raw::List(items) => items.clone(),
             Raw::Text(text) if text.contains(',') => {
-                let item = |part: &str| Value { raw: Raw::Text(part.trim().into()), ..self.clone() };
+                let item =
+                    |part: &str| Value { raw: Raw::Text(part.trim().into()), ..self.clone() };
                 text.split(',').map(item).collect()
             }
             _ => vec![self.clone()],

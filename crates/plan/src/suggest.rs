@@ -18,7 +18,13 @@ fn score(word: &str, candidate: &str) -> usize {
         || word.len() >= 3 && candidate.starts_with(word);
     // `bloksize` is nearer to `block` by its first letters than by plain distance.
     let prefix = word.bytes().zip(candidate.bytes()).take_while(|(a, b)| a == b).count();
-    if starts { distance.min(1) } else if prefix >= 3 { distance.min(3) } else { distance }
+    if starts {
+        distance.min(1)
+    } else if prefix >= 3 {
+        distance.min(3)
+    } else {
+        distance
+    }
 }
 
 fn edit_distance(a: &str, b: &str) -> usize {

@@ -12,7 +12,8 @@ use store::{CellRecord, RunFile};
 
 /// fio's default percentile list and the ones its consumers look up.
 const PERCENTILES: [f64; 17] = [
-    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99,
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
 ];
 
 /// The run as fio would have told it: one job for each counted cell.
@@ -155,7 +156,9 @@ fn direction(
     per_interval: &[(f64, f64)],
     open: bool,
 ) -> Value {
-    let rate = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+    let rate = |n: u64| {
+        if seconds > 0.0 { n as f64 / seconds } else { 0.0 }
+    };
     let iops: Vec<f64> = per_interval.iter().map(|(iops, _)| *iops).collect();
     let bw: Vec<f64> = per_interval.iter().map(|(_, bw)| *bw).collect();
     let (bw, iops) = (spread(&bw), spread(&iops));
@@ -242,7 +245,9 @@ fn times<K: Kind>(hist: &Hist<K>, full: bool) -> Value {
 fn depth_levels(names: &[&str], depth: u64, total: u64) -> Value {
     let class = |name: &&str| name.trim_start_matches(">=").parse::<u64>().unwrap_or(0);
     let hit = names.iter().rposition(|name| class(name) <= depth).unwrap_or(0);
-    let share = |index: usize| if index == hit && total > 0 { 100.0 } else { 0.0 };
+    let share = |index: usize| {
+        if index == hit && total > 0 { 100.0 } else { 0.0 }
+    };
     let level = |(index, name): (usize, &&str)| ((*name).to_owned(), Value::from(share(index)));
     Value::Object(names.iter().enumerate().map(level).collect())
 }

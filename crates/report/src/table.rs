@@ -105,7 +105,9 @@ impl Table {
         let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
         let mut group = writer.next_row_group()?;
         for index in 0..self.columns.len() {
-            let Some(mut column) = group.next_column()? else { break };
+            let Some(mut column) = group.next_column()? else {
+                break;
+            };
             let levels: Vec<i16> =
                 self.rows.iter().map(|row| i16::from(row[index] != Field::Null)).collect();
             let present = || self.rows.iter().map(|row| &row[index]).filter(|f| **f != Field::Null);

@@ -21,7 +21,9 @@ pub fn table_of(head: &[&str], body: &[Vec<String>]) -> String {
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         let is_figure = |cell: &String| {
-            cell.is_empty() || cell == NA || cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c))
+            cell.is_empty()
+                || cell == NA
+                || cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c))
         };
         if body.iter().all(|row| row.get(index).is_none_or(is_figure)) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -151,7 +153,11 @@ fn results(cells: &[&CellRecord]) -> String {
             "done" => "",
             "running" => " (cut short)",
             status => {
-                if status == "failed" { " (FAILED)" } else { " (cut short)" }
+                if status == "failed" {
+                    " (FAILED)"
+                } else {
+                    " (cut short)"
+                }
             }
         };
         let describe: Vec<&str> = cell.streams.iter().map(|s| s.describe.as_str()).collect();
@@ -162,7 +168,11 @@ fn results(cells: &[&CellRecord]) -> String {
             let at = |percent| latency(felt.and_then(|latency| latency.at(percent)));
             body.push(vec![
                 if first { format!("{}{mark}", name_of(cell)) } else { String::new() },
-                if first { describe.first().copied().unwrap_or_default().into() } else { String::new() },
+                if first {
+                    describe.first().copied().unwrap_or_default().into()
+                } else {
+                    String::new()
+                },
                 way.into(),
                 format_rate(side.iops),
                 bandwidth(side.bandwidth_bytes),
@@ -184,7 +194,18 @@ fn results(cells: &[&CellRecord]) -> String {
         }
     }
     let head = [
-        "Step", "Load", "", "IOPS", "Bandwidth", "Mean", "p50", "p99", "p99.9", "p99.99", "Max", "CPU",
+        "Step",
+        "Load",
+        "",
+        "IOPS",
+        "Bandwidth",
+        "Mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "Max",
+        "CPU",
     ];
     let mut text = table_of(&head, &body);
     let open = cells.iter().any(|cell| cell.streams.iter().any(|s| s.rate_iops.is_some()));
@@ -205,14 +226,18 @@ fn nines(cells: &[&CellRecord]) -> String {
         return String::new();
     };
     let mut text = String::from("\nNines, and what lies between them:\n");
-    text.push_str(&table_of(&["Percentile", "Latency", "Samples beyond", "Share of time up to here"], &between(cell, latency_)));
+    text.push_str(&table_of(
+        &["Percentile", "Latency", "Samples beyond", "Share of time up to here"],
+        &between(cell, latency_),
+    ));
     text
 }
 
 /// Latency at each nine, the samples beyond it, and the share of all latency spent below it.
 fn between(cell: &CellRecord, latency_: &Latency) -> Vec<Vec<String>> {
     let merged = cell.merged();
-    let side = if merged.reads.ios() >= merged.writes.ios() { &merged.reads } else { &merged.writes };
+    let side =
+        if merged.reads.ios() >= merged.writes.ios() { &merged.reads } else { &merged.writes };
     let mut body = Vec::new();
     for percent in NINES.into_iter().filter(|percent| *percent >= 50.0) {
         let value = latency_.at(percent);
@@ -233,7 +258,12 @@ fn between(cell: &CellRecord, latency_: &Latency) -> Vec<Vec<String>> {
             share.map_or_else(|| NA.into(), |share| format!("{share:.2} %")),
         ]);
     }
-    body.push(vec!["max".into(), format_latency(latency_.max_ns as f64), "0".into(), "100.00 %".into()]);
+    body.push(vec![
+        "max".into(),
+        format_latency(latency_.max_ns as f64),
+        "0".into(),
+        "100.00 %".into(),
+    ]);
     body
 }
 
@@ -257,7 +287,15 @@ fn repeated(run: &RunFile) -> String {
         ]
     };
     let head = [
-        "Row", "Runs", "Peak", "Mean", "Peak IOPS", "Mean IOPS", "Best latency", "Mean latency", "CoV",
+        "Row",
+        "Runs",
+        "Peak",
+        "Mean",
+        "Peak IOPS",
+        "Mean IOPS",
+        "Best latency",
+        "Mean latency",
+        "CoV",
     ];
     let mut text = String::from("\nPeak and mean over the counted runs:\n");
     text.push_str(&table_of(&head, &rows.iter().map(line).collect::<Vec<_>>()));

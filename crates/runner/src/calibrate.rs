@@ -77,7 +77,8 @@ pub fn calibrate(clock: &Clock, folder: &Path, time: Nanos) -> Result<Calibratio
     let instrument = measure_instrument(clock, Some(time))?;
     let subject = resolve(folder, Bytes(1 << 30))?;
     let opened = Permit::check(&subject, &[])?.open();
-    let opened = opened.map_err(|error| drive::Refusal::System { path: folder.to_owned(), error })?;
+    let opened =
+        opened.map_err(|error| drive::Refusal::System { path: folder.to_owned(), error })?;
     let holes = Target {
         name: "holes".into(),
         path: subject.open_path(),

@@ -135,7 +135,11 @@ impl Runner<'_> {
             let worst = verdicts.iter().map(|verdict| verdict.status).max();
             self.worst = self.worst.max(worst.unwrap_or(Status::Pass));
         }
-        self.observer.on(Progress::CellEnded { cell: &plan, summary: &summary, verdicts: &verdicts });
+        self.observer.on(Progress::CellEnded {
+            cell: &plan,
+            summary: &summary,
+            verdicts: &verdicts,
+        });
         stored?;
         let rate = |ios: u64| ios as f64 / len.as_secs_f64().max(1e-9);
         Ok(CellResult {

@@ -10,8 +10,8 @@ use base::units::{Bytes, Nanos};
 use drive::{Kind, Subject};
 use engine::{Backend, Engine, Outcome, host_backend};
 use plan::{
-    Amount, BlockMix, Cell, Data, Demand, Extent, Load, Pattern, Plan, Repeat, Step, Streams, Sweep,
-    Verb, Window, estimate,
+    Amount, BlockMix, Cell, Data, Demand, Extent, Load, Pattern, Plan, Repeat, Step, Streams,
+    Sweep, Verb, Window, estimate,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -199,12 +199,8 @@ impl Runner<'_> {
             "" => step.name.clone(),
             above => format!("{above}/{}", step.name),
         };
-        let place = |verb| Place {
-            path: path.clone(),
-            step: step.name.clone(),
-            verb,
-            ..parent.clone()
-        };
+        let place =
+            |verb| Place { path: path.clone(), step: step.name.clone(), verb, ..parent.clone() };
         match &step.verb {
             Verb::Fill(cell) => {
                 let place = Place { counted: false, ..place("fill") };

@@ -41,9 +41,7 @@ impl Instrument {
 
     /// For the run file.
     pub fn as_json(&self) -> Value {
-        let cost = |cost: &OwnCost| {
-            json!({"depth": cost.depth, "own_ns": round(cost.own_ns), "noop_ns": round(cost.noop_ns)})
-        };
+        let cost = |cost: &OwnCost| json!({"depth": cost.depth, "own_ns": round(cost.own_ns), "noop_ns": round(cost.noop_ns)});
         json!({
             "clock": {
                 "source": self.clock.source,
@@ -74,7 +72,11 @@ pub(crate) fn open(subject: &Subject, writes: bool, destroy: &[String]) -> Resul
         let permit = Permit::check(subject, destroy)?;
         let found: Vec<String> = permit.found.iter().map(ToString::to_string).collect();
         let on_it = if found.is_empty() { "nothing known".into() } else { found.join(", ") };
-        let text = format!("{}: may be written (named {}); on it: {on_it}", subject.name(), permit.identity);
+        let text = format!(
+            "{}: may be written (named {}); on it: {on_it}",
+            subject.name(),
+            permit.identity
+        );
         let error = |error| drive::Refusal::System { path: subject.path.clone(), error };
         (permit.open().map_err(error)?, Some(text))
     } else {

@@ -60,9 +60,7 @@ impl StoreError {
             StoreError::Database { error, .. } => {
                 error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
             }
-            StoreError::System { error, .. } => {
-                error.kind() == std::io::ErrorKind::StorageFull
-            }
+            StoreError::System { error, .. } => error.kind() == std::io::ErrorKind::StorageFull,
             _ => false,
         }
     }

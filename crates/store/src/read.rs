@@ -276,10 +276,7 @@ impl RunFile {
             let n = |column| row.get::<_, i64>(column).map(|n| n as u64);
             cell.len = Nanos(n(1).map_err(wrap)?);
             cell.intervals = n(2).map_err(wrap)? as u32;
-            cell.cpu.merge(CpuUse {
-                user_ns: n(3).map_err(wrap)?,
-                system_ns: n(4).map_err(wrap)?,
-            });
+            cell.cpu.merge(CpuUse { user_ns: n(3).map_err(wrap)?, system_ns: n(4).map_err(wrap)? });
             cell.totals.push(self.stream_of(row, cell.id, -1, 5)?);
             found = true;
         }
@@ -301,8 +298,12 @@ impl RunFile {
         };
         let n = |column: usize| row.get::<_, i64>(at + column).map(|n| n as u64).map_err(wrap);
         let bytes: Vec<u8> = row.get("hists").map_err(wrap)?;
-        let mut sample = decode(&bytes)
-            .map_err(|error| StoreError::Damaged { path: self.path.clone(), cell, seq, error })?;
+        let mut sample = decode(&bytes).map_err(|error| StoreError::Damaged {
+            path: self.path.clone(),
+            cell,
+            seq,
+            error,
+        })?;
         (sample.reads.bytes, sample.reads.errors) = (n(0)?, n(1)?);
         (sample.writes.bytes, sample.writes.errors) = (n(3)?, n(4)?);
         (sample.waited, sample.shed) = (n(5)?, n(6)?);
@@ -424,8 +425,9 @@ fn read_cells(connection: &Connection) -> rusqlite::Result<Vec<CellRecord>> {
         })
     })?;
     let mut cells: Vec<CellRecord> = rows.collect::<rusqlite::Result<_>>()?;
-    let mut query = connection
-        .prepare("SELECT load, target, describe, rate_iops FROM stream WHERE cell=?1 ORDER BY idx")?;
+    let mut query = connection.prepare(
+        "SELECT load, target, describe, rate_iops FROM stream WHERE cell=?1 ORDER BY idx",
+    )?;
     for cell in &mut cells {
         let rows = query.query_map([cell.id], |row| {
             Ok(StreamRecord {

@@ -105,7 +105,11 @@ impl RunWriter {
     ///
     /// # Errors
     /// When it exists or cannot be made.
-    pub fn create(path: &Path, head: &RunHead, targets: &[TargetHead]) -> Result<RunWriter, StoreError> {
+    pub fn create(
+        path: &Path,
+        head: &RunHead,
+        targets: &[TargetHead],
+    ) -> Result<RunWriter, StoreError> {
         let system = |error| StoreError::System { path: path.to_owned(), error };
         let lock = match File::options().write(true).read(true).create_new(true).open(path) {
             Ok(lock) => lock,
@@ -116,9 +120,8 @@ impl RunWriter {
         };
         lock.lock().map_err(system)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let database = |what| {
-            move |error| StoreError::Database { path: path.to_owned(), what, error }
-        };
+        let database =
+            |what| move |error| StoreError::Database { path: path.to_owned(), what, error };
         let connection =
             Connection::open_with_flags(path, flags).map_err(database("cannot be opened"))?;
         let mut writer = RunWriter { path: path.to_owned(), connection, _lock: lock };
@@ -318,7 +321,13 @@ impl RunWriter {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn event(&self, at: Nanos, cell: Option<i64>, kind: &str, text: &str) -> Result<(), StoreError> {
+    pub fn event(
+        &self,
+        at: Nanos,
+        cell: Option<i64>,
+        kind: &str,
+        text: &str,
+    ) -> Result<(), StoreError> {
         let insert = "INSERT INTO event VALUES (?1,?2,?3,?4)";
         let result = self.connection.execute(insert, params![at.0 as i64, cell, kind, text]);
         self.wrap("an event cannot be written", result.map(|_| ()))
@@ -328,7 +337,13 @@ impl RunWriter {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn telemetry(&self, at: Nanos, source: &str, name: &str, value: f64) -> Result<(), StoreError> {
+    pub fn telemetry(
+        &self,
+        at: Nanos,
+        source: &str,
+        name: &str,
+        value: f64,
+    ) -> Result<(), StoreError> {
         let insert = "INSERT INTO telemetry VALUES (?1,?2,?3,?4)";
         let result = self.connection.execute(insert, params![at.0 as i64, source, name, value]);
         self.wrap("telemetry cannot be written", result.map(|_| ()))
@@ -366,7 +381,11 @@ impl RunWriter {
                 params![ended_unix_ms.to_string()],
             )?;
             change.commit()?;
-            self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+            // A finished run is one plain file, to be copied and read anywhere. A reader that has it
+            // open now keeps the log beside it, which does no harm.
+            let one_file = "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE";
+            let _ = self.connection.execute_batch(one_file);
+            Ok(())
         })();
         self.wrap("the end of the run cannot be written", result)
     }

@@ -61,7 +61,13 @@ fn sample(seq: u32, ramp: bool) -> IntervalSample {
         side.submission.record(900 + i % 77);
         side.response.record(90_000 + i * i % 9973);
     }
-    let mut stream = StreamSample { reads: side.clone(), writes: side, waited: 3, shed: 1, ..StreamSample::default() };
+    let mut stream = StreamSample {
+        reads: side.clone(),
+        writes: side,
+        waited: 3,
+        shed: 1,
+        ..StreamSample::default()
+    };
     stream.lateness.record_n(500, 2000);
     IntervalSample {
         seq,
@@ -84,7 +90,8 @@ fn write_golden(path: &Path) {
         }
     }
     let counted = (Nanos(2_000_000_000), 2, CpuUse { user_ns: 20, system_ns: 40 });
-    run.end_cell(first, Nanos(4000), "done", None, &json!({"workers": 1}), &totals, counted).unwrap();
+    run.end_cell(first, Nanos(4000), "done", None, &json!({"workers": 1}), &totals, counted)
+        .unwrap();
     run.event(Nanos(5), Some(first), "note", "an event").unwrap();
     run.telemetry(Nanos(6), "drive", "temperature_c", 41.0).unwrap();
     run.verdict(Some(first), "schedule", "pass", "kept", &json!({"p99_ns": 500})).unwrap();
@@ -168,7 +175,10 @@ fn what_is_no_run_file_is_named() {
     let path = folder.path().join("x.fathom");
     let message = |path: &Path| RunFile::open(path).err().unwrap().to_string();
     assert!(message(&path).contains("No such file"));
-    for content in ["", "hello, this is a text file, long enough to be looked at as a page".repeat(99).as_str()] {
+    for content in [
+        "",
+        "hello, this is a text file, long enough to be looked at as a page".repeat(99).as_str(),
+    ] {
         std::fs::write(&path, content).unwrap();
         assert!(message(&path).contains("is not a run file"), "{}", message(&path));
     }

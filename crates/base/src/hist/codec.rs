@@ -247,7 +247,6 @@ fn decode_counts(
     Ok(())
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::super::Service;

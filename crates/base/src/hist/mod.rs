@@ -153,6 +153,12 @@ impl<K: Kind> Hist<K> {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// The same counts as another kind of time, where both are known to be the same by definition.
+    pub fn counted_as<J: Kind>(self) -> Hist<J> {
+        let Hist { counts, count, sum_ns, min_ns, max_ns, .. } = self;
+        Hist { counts, count, sum_ns, min_ns, max_ns, kind: PhantomData }
+    }
+
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.count

@@ -198,9 +198,8 @@ impl Mapping {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: maps the ring's own memory; length and offset are the kernel's.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, access, flags, fd.as_raw_fd(), offset)
-        };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd.as_raw_fd(), offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -338,13 +337,7 @@ impl Ring {
     unsafe fn register(&self, operation: u32, argument: *mut u8, n: u32) -> io::Result<()> {
         // SAFETY: promised by the caller.
         let rc = unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_register,
-                self.fd.as_raw_fd(),
-                operation,
-                argument,
-                n,
-            )
+            libc::syscall(libc::SYS_io_uring_register, self.fd.as_raw_fd(), operation, argument, n)
         };
         if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -459,7 +452,9 @@ impl Queue for Ring {
             // SAFETY: `piece` ends inside the array; the kernel reads it only after `enter`.
             let mut place = unsafe { self.sqes.add(index * SQE_STRIDE) };
             for &slot in piece {
-                let Some(request) = requests.get_mut(slot as usize) else { continue };
+                let Some(request) = requests.get_mut(slot as usize) else {
+                    continue;
+                };
                 request.start = start;
                 // SAFETY: one entry for each slot of the piece; the last step ends at its end.
                 unsafe {
@@ -473,12 +468,7 @@ impl Queue for Ring {
     }
 
     #[inline(always)]
-    fn drain(
-        &mut self,
-        n: u32,
-        list: &mut [u32],
-        mut keep: impl FnMut(u64, i32) -> bool,
-    ) -> usize {
+    fn drain(&mut self, n: u32, list: &mut [u32], mut keep: impl FnMut(u64, i32) -> bool) -> usize {
         let entries = self.cq_mask as usize + 1;
         let mut left = n as usize;
         let mut listed = 0;
@@ -488,8 +478,7 @@ impl Queue for Ring {
             let piece = left.min(entries - index);
             // SAFETY: `piece` ends inside the array; the kernel wrote it before it moved the tail and
             // does not touch it before `advance`.
-            let done =
-                unsafe { std::slice::from_raw_parts(self.cqes.add(index).as_ptr(), piece) };
+            let done = unsafe { std::slice::from_raw_parts(self.cqes.add(index).as_ptr(), piece) };
             for completion in done {
                 if keep(completion.user_data, completion.res) {
                     // SAFETY: at most one for each of `n` completions, and the list holds `n`.
@@ -575,7 +564,9 @@ mod tests {
     fn every_rung_the_kernel_takes_completes_a_no_op() {
         let mut tried = 0;
         for flags in ladder(false) {
-            let Ok(mut ring) = Ring::with_flags(4, flags) else { continue };
+            let Ok(mut ring) = Ring::with_flags(4, flags) else {
+                continue;
+            };
             tried += 1;
             for round in 0..10 {
                 ring.push(&Sqe { opcode: op::NOP, user_data: round, ..Sqe::default() });

@@ -27,7 +27,9 @@ fn usage_of(who: libc::c_int) -> (CpuUse, u64) {
 
 /// CPUs this process may use.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(None) else { return vec![0] };
+    let Ok(set) = sched_getaffinity(None) else {
+        return vec![0];
+    };
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
@@ -40,7 +42,9 @@ pub(crate) fn pin_to(cpu: usize) {
 
 /// Threads of this process that the kernel runs requests on (`iou-wrk-*`): requests were punted.
 pub(crate) fn punt_threads() -> u32 {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return 0 };
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
+        return 0;
+    };
     let is_worker = |task: std::fs::DirEntry| {
         std::fs::read(task.path().join("comm")).is_ok_and(|comm| comm.starts_with(b"iou-wrk"))
     };

@@ -76,7 +76,9 @@ fn as_text(found: &Calibration) -> String {
             ]
         })
         .collect();
-    text.push_str("\nPacing of Poisson arrivals, one worker, no device (rates have sampling noise):\n");
+    text.push_str(
+        "\nPacing of Poisson arrivals, one worker, no device (rates have sampling noise):\n",
+    );
     let head = ["Rate", "Achieved", "Late p50", "p99", "p99.9", "Max", "CPU"];
     text.push_str(&table_of(&head, &pacing));
     text

@@ -20,7 +20,8 @@ pub(crate) fn run(args: &Devices) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let body: Vec<Vec<String>> = devices.iter().map(row).collect();
-    let head = ["Device", "Kind", "Model", "Size", "Identity", "Block", "Link", "NUMA", "Temp", "State"];
+    let head =
+        ["Device", "Kind", "Model", "Size", "Identity", "Block", "Link", "NUMA", "Temp", "State"];
     print::out(&table_of(&head, &body))?;
     print::out("Identity is the word for --destroy. Reading needs no word.\n")?;
     Ok(Exit::Done)

@@ -95,19 +95,13 @@ pub(crate) fn show(args: &PlanFile) -> anyhow::Result<Exit> {
 
 fn estimate_text(plan: &Plan, cost: &Estimate) -> String {
     let size = plan.scratch;
-    let mut text = format!(
-        "\nEstimate: {} cells, {} by the clock",
-        cost.cells,
-        format_span(cost.timed)
-    );
+    let mut text =
+        format!("\nEstimate: {} cells, {} by the clock", cost.cells, format_span(cost.timed));
     if cost.amount.0 > 0 {
         let _ = write!(text, " and {} of fills", format_bytes_decimal(cost.amount));
     }
-    let _ = writeln!(
-        text,
-        "; on a scratch file {} more to lay it out.",
-        format_bytes_decimal(size)
-    );
+    let _ =
+        writeln!(text, "; on a scratch file {} more to lay it out.", format_bytes_decimal(size));
     let written = cost.written(ASSUMED_RATE);
     if written.0 == 0 {
         text.push_str("Writes nothing to a device or a file that exists.\n");
@@ -134,9 +128,15 @@ fn describe(steps: &[Step], level: usize, text: &mut String) {
                 let _ = writeln!(text, "idle {}", format_span(*time));
             }
             Verb::Sweep(sweep) => {
-                let _ = writeln!(text, "sweep over {}, {} cells:", sweep.axes.join(" x "), sweep.cells.len());
+                let _ = writeln!(
+                    text,
+                    "sweep over {}, {} cells:",
+                    sweep.axes.join(" x "),
+                    sweep.cells.len()
+                );
                 for point in &sweep.cells {
-                    let _ = writeln!(text, "{indent}  {:<20} {}", point.label, cell_text(&point.cell));
+                    let _ =
+                        writeln!(text, "{indent}  {:<20} {}", point.label, cell_text(&point.cell));
                 }
                 if let Some(gain) = sweep.stop_gain_percent {
                     let _ = writeln!(text, "{indent}  stops when a cell adds less than {gain} %");
@@ -171,7 +171,8 @@ fn cell_text(cell: &plan::Cell) -> String {
         plan::Amount::Bytes(bytes) => format!(", {bytes}"),
         plan::Amount::Passes(passes) => format!(", {passes}x the range"),
     });
-    let ramp = (cell.window.ramp > Nanos(0)).then(|| format!(" after {}", format_span(cell.window.ramp)));
+    let ramp =
+        (cell.window.ramp > Nanos(0)).then(|| format!(" after {}", format_span(cell.window.ramp)));
     format!(
         "{}{}{}{}",
         loads.join(" + "),

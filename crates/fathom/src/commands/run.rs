@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
         engine,
         file: file.clone(),
     };
-    let mut live = Live::new(args.quiet, args.json);
+    let mut live = Live::new(args.quiet);
     let result = runner::run(&options, &mut live, &INTERRUPT);
     live.finish();
     let end = result.map_err(|error| {

@@ -125,7 +125,8 @@ fn read_one(mut table: Table<'_>, at: &Value<'_>, fill: bool) -> Option<Cell> {
     if let (true, Some(value)) = (fill, &read) {
         value.error("a fill writes only; use a load to read");
     }
-    let read_percent = read.and_then(|v| v.percent(100.0)).unwrap_or(if fill { 0.0 } else { 100.0 });
+    let read_percent =
+        read.and_then(|v| v.percent(100.0)).unwrap_or(if fill { 0.0 } else { 100.0 });
     let range = table.take("range").and_then(|v| read_range(&v));
     let align = table.take("align").and_then(|v| read_block(&v));
     let depth = table.take("depth").and_then(|v| v.count(1, u64::from(DEPTH_MAX)));
@@ -182,9 +183,9 @@ fn check_load(load: &Load, at: &Value<'_>) {
 fn read_pattern(table: &mut Table<'_>, fill: bool) -> Pattern {
     let fallback = if fill { Pattern::Sequential(Streams::Shared) } else { Pattern::Random };
     let pattern = table.take("pattern");
-    let streams = table.take("streams").and_then(|v| {
-        v.word(&[("shared", Streams::Shared), ("per-worker", Streams::PerWorker)])
-    });
+    let streams = table
+        .take("streams")
+        .and_then(|v| v.word(&[("shared", Streams::Shared), ("per-worker", Streams::PerWorker)]));
     let theta = table.take("theta").and_then(|v| {
         let theta = v.number()?;
         if !(0.01..=10.0).contains(&theta) {
@@ -193,14 +194,10 @@ fn read_pattern(table: &mut Table<'_>, fill: bool) -> Pattern {
         Some(theta)
     });
     let zones = table.take("zones");
-    let Some(value) = pattern else { return fallback };
-    let words = [
-        ("sequential", 0),
-        ("random", 1),
-        ("random-once", 2),
-        ("zipf", 3),
-        ("zones", 4),
-    ];
+    let Some(value) = pattern else {
+        return fallback;
+    };
+    let words = [("sequential", 0), ("random", 1), ("random-once", 2), ("zipf", 3), ("zones", 4)];
     match value.word(&words) {
         Some(0) => Pattern::Sequential(streams.unwrap_or(Streams::Shared)),
         Some(2) => Pattern::RandomOnce,
@@ -259,7 +256,9 @@ fn read_blocks(table: &mut Table<'_>, fill: bool) -> Option<(BlockMix, BlockMix)
 }
 
 fn read_mix(value: &Value<'_>) -> Option<BlockMix> {
-    let Raw::Table(_) = value.raw else { return Some(BlockMix::one(read_block(value)?)) };
+    let Raw::Table(_) = value.raw else {
+        return Some(BlockMix::one(read_block(value)?));
+    };
     let mut mix = Vec::new();
     for (size, span, weight) in value.table("block mix")?.in_order() {
         let size = Value { raw: Raw::Text(size), span, ..weight.clone() };
@@ -279,7 +278,10 @@ fn read_mix(value: &Value<'_>) -> Option<BlockMix> {
 fn read_block(value: &Value<'_>) -> Option<Bytes> {
     let block = value.bytes()?;
     if block.0 < 512 || block > BLOCK_MAX || block.0 % 512 != 0 {
-        value.error(format!("a block is a multiple of 512 from 512 to {BLOCK_MAX}, not {}", block.0));
+        value.error(format!(
+            "a block is a multiple of 512 from 512 to {BLOCK_MAX}, not {}",
+            block.0
+        ));
         return None;
     }
     Some(block)
@@ -337,12 +339,16 @@ fn read_demand(table: &mut Table<'_>) -> Demand {
 
 /// `data = "random"`, `"zero"`, or `{ compress = 2.0, dedup = 3.0, unit = "4k" }`.
 fn read_data(table: &mut Table<'_>) -> Data {
-    let Some(value) = table.take("data") else { return Data::default() };
+    let Some(value) = table.take("data") else {
+        return Data::default();
+    };
     if let Raw::Text(_) = value.raw {
         let zero = value.word(&[("random", false), ("zero", true)]).unwrap_or(false);
         return Data { zero, ..Data::default() };
     }
-    let Some(mut fields) = value.table("data") else { return Data::default() };
+    let Some(mut fields) = value.table("data") else {
+        return Data::default();
+    };
     let mut ratio = |name| {
         fields.take(name).and_then(|v| {
             let ratio = v.number()?;

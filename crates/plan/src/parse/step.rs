@@ -32,8 +32,12 @@ fn nested_steps(value: &Value<'_>, level: usize) -> Vec<Step> {
     }
     let mut steps: Vec<Step> = Vec::new();
     for (index, item) in value.items().iter().enumerate() {
-        let Some(table) = item.table("step") else { continue };
-        let Some(step) = read_step(table, index, level) else { continue };
+        let Some(table) = item.table("step") else {
+            continue;
+        };
+        let Some(step) = read_step(table, index, level) else {
+            continue;
+        };
         if steps.iter().any(|other| other.name == step.name) {
             item.error(format!("two steps have the name `{}`", step.name));
         }
@@ -145,11 +149,8 @@ fn read_curve(table: &mut Table<'_>) -> Option<Curve> {
     };
     fields.finish();
     let cell = read_cell_table(load.table("load")?, &load, false)?;
-    let points: Vec<f64> = percents
-        .items()
-        .iter()
-        .filter_map(|v| v.percent(1000.0).filter(|&p| p > 0.0))
-        .collect();
+    let points: Vec<f64> =
+        percents.items().iter().filter_map(|v| v.percent(1000.0).filter(|&p| p > 0.0)).collect();
     if points.is_empty() {
         percents.error("a curve needs at least one point above 0 percent");
         return None;

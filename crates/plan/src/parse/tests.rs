@@ -100,7 +100,8 @@ fn settings_change_declared_parameters_within_limits() {
 
 #[test]
 fn sweep_axes_keep_the_order_they_are_written_in() {
-    let text = "name=\"t\"\n[[step]]\nsweep={over={workers=[2,1], block=[\"8k\",\"4k\"]}, load={time=1}}";
+    let text =
+        "name=\"t\"\n[[step]]\nsweep={over={workers=[2,1], block=[\"8k\",\"4k\"]}, load={time=1}}";
     let plan = parse("p", text, &[]).unwrap();
     let Verb::Sweep(sweep) = &plan.steps[0].verb else { panic!("a sweep") };
     let labels: Vec<&str> = sweep.cells.iter().map(|cell| cell.label.as_str()).collect();
@@ -154,9 +155,32 @@ fn estimates_add_up() {
 
 /// Fragments that hit many branches when shuffled.
 const WORDS: [&str; 26] = [
-    "name", "=", "\"t\"", "\n", "[[step]]", "[params]", "load", "{", "}", "time", "1", ",", "block",
-    "\"4k\"", "sweep", "over", "[", "]", "\"$time\"", "default", "repeat", "[[step.step]]", "curve",
-    "percents", "read", "-1e400",
+    "name",
+    "=",
+    "\"t\"",
+    "\n",
+    "[[step]]",
+    "[params]",
+    "load",
+    "{",
+    "}",
+    "time",
+    "1",
+    ",",
+    "block",
+    "\"4k\"",
+    "sweep",
+    "over",
+    "[",
+    "]",
+    "\"$time\"",
+    "default",
+    "repeat",
+    "[[step.step]]",
+    "curve",
+    "percents",
+    "read",
+    "-1e400",
 ];
 
 proptest! {
