@@ -149,7 +149,7 @@ pub fn format_bytes(bytes: Bytes) -> String {
 /// Prints a size the way a cell is named: `4k`, `128k`, `1m`.
 pub fn format_block(bytes: Bytes) -> String {
     for (shift, name) in [(30, "g"), (20, "m"), (10, "k")] {
-        if bytes.0 >= 1 << shift && bytes.0 % (1 << shift) == 0 {
+        if bytes.0 >= 1 << shift && bytes.0.is_multiple_of(1 << shift) {
             return format!("{}{name}", bytes.0 >> shift);
         }
     }

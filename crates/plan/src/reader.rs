@@ -330,7 +330,7 @@ impl<'a> Table<'a> {
     pub(crate) fn finish(self) {
         for (key, _) in self.table.iter() {
             let name = key.get_ref().as_ref();
-            if !self.known.iter().any(|known| *known == name) {
+            if !self.known.contains(&name) {
                 let message = unknown("key", name, self.known.iter().copied());
                 self.ctx.error(key.span(), format!("{message} (in a {})", self.what));
             }

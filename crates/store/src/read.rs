@@ -146,7 +146,7 @@ impl RunFile {
             Connection::open_with_flags(path, flags).map_err(wrap("cannot be opened"))?;
         check_format(&connection, path)?;
         let read = wrap("cannot be read");
-        let meta = read_meta(&connection).map_err(read.clone())?;
+        let meta = read_meta(&connection).map_err(read)?;
         let state = match meta.get("state").and_then(|word| State::from_word(word)) {
             Some(State::Running) | None if held => State::Running,
             Some(State::Running) | None => State::CutOff,
@@ -154,9 +154,9 @@ impl RunFile {
         };
         let mut run = RunFile {
             path: path.to_owned(),
-            targets: read_targets(&connection).map_err(read.clone())?,
-            events: read_events(&connection).map_err(read.clone())?,
-            verdicts: read_verdicts(&connection).map_err(read.clone())?,
+            targets: read_targets(&connection).map_err(read)?,
+            events: read_events(&connection).map_err(read)?,
+            verdicts: read_verdicts(&connection).map_err(read)?,
             cells: read_cells(&connection).map_err(read)?,
             connection,
             meta,

@@ -52,11 +52,10 @@ pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
     let mut live = Live::new(args.quiet);
     let result = runner::run(&options, &mut live, &INTERRUPT);
     live.finish();
-    let end = result.map_err(|error| {
+    let end = result.inspect_err(|_error| {
         if file.exists() {
             eprintln!("fathom: what was measured is kept in {}", file.display());
         }
-        error
     })?;
     drop(options);
     drop(subjects);
