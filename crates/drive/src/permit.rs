@@ -257,7 +257,7 @@ mod tests {
         assert!(matches!(refused(&["precious".into()]), Refusal::WrongName { .. }));
         let word = path.display().to_string();
         assert!(refused(&[]).to_string().contains(&format!("--destroy {word}")));
-        let permit = Permit::check(&subject, &[word.clone()]).unwrap();
+        let permit = Permit::check(&subject, std::slice::from_ref(&word)).unwrap();
         assert!(matches!(Permit::check(&subject, &[word]).unwrap_err(), Refusal::Claimed(_)));
         drop(permit);
         assert_eq!(std::fs::read(&path).unwrap(), vec![1u8; 8192]);
