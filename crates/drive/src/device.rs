@@ -217,7 +217,7 @@ fn link(device: &Path) -> Option<Link> {
     None
 }
 
-fn temperature(device: &Path) -> Option<f64> {
+pub(crate) fn temperature(device: &Path) -> Option<f64> {
     for folder in [device.to_owned(), device.join("device")] {
         for hwmon in names(&folder).iter().filter(|name| name.starts_with("hwmon")) {
             let input = folder.join(hwmon).join("temp1_input");

@@ -10,6 +10,7 @@ mod permit;
 mod signature;
 mod sysfs;
 mod target;
+mod telemetry;
 mod usage;
 
 pub use counters::{device_bytes, holes};
@@ -18,4 +19,5 @@ pub use host::{HostFacts, host_facts};
 pub use permit::{Opened, Permit, Refusal, open_for_reading};
 pub use signature::{Found, FoundKind, scan};
 pub use target::{Kind, Scratch, Subject, TargetError, resolve};
+pub use telemetry::{CpuTimes, cpu_times, temperature_c};
 pub use usage::{Usage, UsageReason, usage_of_device, usage_of_file};

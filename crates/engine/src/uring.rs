@@ -380,7 +380,8 @@ impl<Q: Queue> UringWorker<Q> {
         loop {
             self.core.check_stop();
             let due = self.queue_due(schedule, now, last_arrival, backlog);
-            let finished = !due && (schedule.next() >= last_arrival || self.stopped());
+            let over = schedule.next() >= last_arrival || self.stopped() || self.core.budget == 0;
+            let finished = !due && over;
             if (finished || now >= give_up) && self.n_queued == 0 && self.in_flight == 0 {
                 break;
             }

@@ -241,6 +241,19 @@ fn open_loop_keeps_its_rate_and_counts_from_the_intended_start() {
 }
 
 #[test]
+fn an_open_loop_ends_with_its_amount() {
+    let scratch = scratch(64 << 20);
+    for engine in ENGINES {
+        let demand =
+            Demand::Open { rate_iops: 5000.0, arrival: Arrival::Deterministic, backlog: 1000 };
+        let load = Load { demand, depth: 8, ..load("") };
+        let cell = cell(load, None, Some(Amount::Bytes(Bytes(500 * 4096))));
+        let (end, gather) = run(engine, &scratch.target, &cell);
+        assert_eq!((end.outcome, gather.counted().0.ios()), (Outcome::Completed, 500));
+    }
+}
+
+#[test]
 fn an_overload_waits_in_the_response_time_and_sheds_beyond_the_backlog() {
     let scratch = scratch(64 << 20);
     // No disk here does a hundred million reads a second.

@@ -6,6 +6,7 @@ use crate::run::Runner;
 use analysis::{CellEvidence, DeviceBytes, Status, judge, summarize_counts};
 use base::sample::{CpuUse, IntervalSample, StreamSample};
 use base::units::{Bytes, Nanos};
+use drive::{CpuTimes, Subject};
 use engine::{CellEnd, CellSpec, Next, Outcome, Sink};
 use plan::{Amount, Cell, Coordinate, Demand, Load};
 use serde_json::{Value, json};
@@ -44,6 +45,35 @@ struct Recording<'a> {
     intervals: u32,
     cpu: CpuUse,
     error: Option<StoreError>,
+    subjects: &'a [Subject],
+    host: Option<CpuTimes>,
+}
+
+impl Recording<'_> {
+    /// What else is known of this moment: host CPU use since the last interval, temperatures.
+    fn telemetry(&mut self, at: Nanos) -> Result<(), StoreError> {
+        let now = drive::cpu_times();
+        if let (Some(before), Some(now)) = (self.host, now) {
+            let total = now.total().saturating_sub(before.total()) as f64;
+            let parts = [
+                ("cpu_user_share", now.user.saturating_sub(before.user)),
+                ("cpu_system_share", now.system.saturating_sub(before.system)),
+                ("cpu_interrupt_share", now.interrupt.saturating_sub(before.interrupt)),
+            ];
+            for (name, ticks) in parts {
+                if total > 0.0 {
+                    self.writer.telemetry(at, "host", name, ticks as f64 / total)?;
+                }
+            }
+        }
+        self.host = now;
+        for (index, subject) in self.subjects.iter().enumerate() {
+            if let Some(celsius) = subject.device().and_then(drive::temperature_c) {
+                self.writer.telemetry(at, &format!("target{index}"), "temperature_c", celsius)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Sink for Recording<'_> {
@@ -65,7 +95,9 @@ impl Sink for Recording<'_> {
         if self.error.is_some() {
             return Next::Stop;
         }
-        match self.writer.add_interval(self.cell, &sample) {
+        let end = Nanos(sample.start.0 + sample.len.0);
+        let stored = self.writer.add_interval(self.cell, &sample);
+        match stored.and_then(|()| self.telemetry(end)) {
             Ok(()) => Next::Continue,
             Err(error) => {
                 self.error = Some(error);
@@ -100,6 +132,8 @@ impl Runner<'_> {
             intervals: 0,
             cpu: CpuUse::default(),
             error: None,
+            subjects: self.subjects,
+            host: drive::cpu_times(),
         };
         let end = self.backend.run(&spec, &mut recording, self.interrupt);
         let Recording { totals, sent, len, intervals, cpu, error, .. } = recording;
