@@ -153,8 +153,84 @@ fn main() -> io::Result<()> {
             Err(error) => println!("\nzram: NOT RUN: {error} (needs root and the zram module)"),
         }
     }
+    throttled(&program, &holes, &options)?;
     own(&program)?;
     instructions(&program, &holes)
+}
+
+/// Both tools on a loop device that a control group holds to 2,000 reads a second: the target is the
+/// bottleneck, so the distributions must agree.
+fn throttled(program: &Path, backing: &Path, options: &Options) -> io::Result<()> {
+    let limit = match Throttle::new(backing, 2000) {
+        Ok(limit) => limit,
+        Err(error) => {
+            println!(
+                "\nthrottled loop device: NOT RUN: {error} (needs root and the io controller)"
+            );
+            return Ok(());
+        }
+    };
+    let device = limit.device.clone();
+    let job = Job {
+        target: &device,
+        depth: 4,
+        read: 100,
+        workers: 1,
+        seconds: options.seconds.max(4.0),
+        cpu: None,
+    };
+    let default = Tool::Fio { engine: "io_uring", options: &FIXED };
+    let rows = vec![
+        row("fathom uring", Tool::Fathom { engine: "uring" }, 4, ""),
+        row("fio io_uring", default, 4, "fathom uring"),
+    ];
+    table(
+        "Loop device held to 2,000 IOPS by a control group, depth 4",
+        program,
+        job,
+        &[],
+        rows,
+        options,
+    )
+}
+
+/// A loop device with a limit on its reads; this process and its children are under it until the end.
+struct Throttle {
+    device: PathBuf,
+    group: PathBuf,
+}
+
+impl Throttle {
+    fn new(backing: &Path, iops: u32) -> io::Result<Throttle> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(backing).output()?;
+        let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let throttle =
+            |group: &str| Throttle { device: device.clone(), group: PathBuf::from(group) };
+        let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let numbers = std::fs::read_to_string(format!("/sys/block/{name}/dev"))?;
+        let numbers = numbers.trim();
+        let (limit, line) = if Path::new("/sys/fs/cgroup/blkio").is_dir() {
+            ("blkio.throttle.read_iops_device", format!("{numbers} {iops}"))
+        } else {
+            ("io.max", format!("{numbers} riops={iops}"))
+        };
+        let root = if limit == "io.max" { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/blkio" };
+        let throttle = throttle(&format!("{root}/fathom-bench"));
+        std::fs::create_dir_all(&throttle.group)?;
+        std::fs::write(throttle.group.join(limit), line)?;
+        std::fs::write(throttle.group.join("cgroup.procs"), std::process::id().to_string())?;
+        Ok(throttle)
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        if let Some(root) = self.group.parent() {
+            let _ = std::fs::write(root.join("cgroup.procs"), std::process::id().to_string());
+        }
+        let _ = std::fs::remove_dir(&self.group);
+        let _ = Command::new("losetup").arg("--detach").arg(&self.device).status();
+    }
 }
 
 /// A zram disk of 1 GiB, removed at the end.

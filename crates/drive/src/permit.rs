@@ -6,7 +6,7 @@
 
 use crate::signature::{Found, FoundKind, scan};
 use crate::target::{Kind, Subject};
-use crate::usage::{Usage, usage_of_device, usage_of_file};
+use crate::usage::{Usage, UsageReason, usage_of_device, usage_of_file};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use std::fs::File;
@@ -116,7 +116,7 @@ impl Permit {
             }
             Kind::Device(device) => {
                 // The reasons that can be seen come before the bare "claimed".
-                refuse_use(usage_of_device(device))?;
+                refuse_use(settled_usage(device))?;
                 if device.read_only {
                     return Err(Refusal::ReadOnly(path.clone()));
                 }
@@ -160,9 +160,26 @@ impl Permit {
     }
 }
 
+/// The uses of a device, once the system's own probing of a device that just changed is over.
+fn settled_usage(device: &crate::Device) -> Vec<Usage> {
+    const TRIES: usize = 15;
+    let probing = |usage: &Usage| match &usage.reason {
+        UsageReason::Open { command, .. } => command.contains("udev") || command == "blkid",
+        _ => false,
+    };
+    for _ in 0..TRIES {
+        let usage = usage_of_device(device);
+        if usage.is_empty() || !usage.iter().all(probing) {
+            return usage;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    usage_of_device(device)
+}
+
 /// The first use is the reason; a mounted root is named before everything else.
 fn refuse_use(mut usage: Vec<Usage>) -> Result<(), Refusal> {
-    usage.sort_by_key(|usage| usage.reason != crate::usage::UsageReason::Root);
+    usage.sort_by_key(|usage| usage.reason != UsageReason::Root);
     usage.into_iter().next().map_or(Ok(()), |usage| Err(Refusal::InUse(usage)))
 }
 

@@ -168,10 +168,14 @@ impl<'a> Collector<'a> {
         };
         self.facts.punt_threads = self.facts.punt_threads.max(punt_threads());
         let begin = self.timeline.begin(seq);
-        // The last interval ends with its last completion: early by amount, late by drain.
+        // The last interval ends with its last completion: early by amount or stop, late by drain; a
+        // cell that ran its time counts all of it, however seldom something completed.
         let all_done = self.done.len() == self.places.len();
         let end = match self.done.iter().map(|(_, end)| *end).max() {
-            Some(last) if all_done && self.pending.is_empty() => last.max(begin),
+            Some(last) if all_done && self.pending.is_empty() => {
+                let ran_its_time = self.clock.now().0 >= self.timeline.end;
+                last.max(if ran_its_time { self.timeline.end } else { begin })
+            }
             _ => self.timeline.boundary(seq),
         };
         let sample = IntervalSample {

@@ -57,7 +57,7 @@ pub(crate) fn prepare(
     depth: u32,
     slot_bytes: usize,
 ) -> std::io::Result<UringWorker<Ring>> {
-    let polled = target.polling == Polling::On;
+    let polled = target.polling == Polling::On && poll_works(target).unwrap_or(false);
     let ring = Ring::new(depth + 1, polled)?;
     let arena = Arena::new(depth as usize, slot_bytes)?;
     let mut worker = UringWorker::new(core, ring, arena, depth, target.file.is_none(), !polled);
@@ -82,6 +82,29 @@ pub(crate) fn prepare(
     }
     worker.core.last.notes = notes;
     Ok(worker)
+}
+
+/// Whether a polled read completes: a device may have poll queues that its driver does not serve.
+fn poll_works(target: &Target) -> std::io::Result<bool> {
+    let Some(file) = &target.file else { return Ok(false) };
+    let mut ring = Ring::new(1, true)?;
+    let arena = Arena::new(1, target.block.0 as usize)?;
+    ring.push(&Sqe {
+        opcode: op::READ,
+        fd: file.as_raw_fd(),
+        addr: arena.address(0),
+        len: target.block.0 as u32,
+        ..Sqe::default()
+    });
+    let mut submit = 1;
+    while ring.ready() == 0 {
+        let result = ring.enter(submit, 1);
+        if result < 0 && result != -i64::from(libc::EINTR) {
+            return Ok(false);
+        }
+        submit = 0;
+    }
+    Ok(ring.completion(0).res == target.block.0 as i32)
 }
 
 impl<Q: Queue> UringWorker<Q> {
