@@ -9,7 +9,7 @@ use base::sample::{CpuUse, IntervalSample, Side, StreamSample};
 use base::units::Nanos;
 use serde_json::json;
 use std::path::PathBuf;
-use store::{CellHead, RunFile, RunHead, RunWriter, State, StreamHead, TargetHead};
+use store::{CellHead, CellSums, RunFile, RunHead, RunWriter, State, StreamHead, TargetHead};
 
 const SECONDS: u32 = 86_400;
 const IOPS: u64 = 100_000;
@@ -64,6 +64,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         total.merge(&sample.streams[0]);
         run.add_interval(cell, &sample)?;
+        if seq % 256 == 255 {
+            let totals = [total.clone()];
+            let len = Nanos((u64::from(seq) + 1) * 1_000_000_000);
+            let cpu = CpuUse::default();
+            let sums = CellSums { totals: &totals, through_seq: seq, len, intervals: seq + 1, cpu };
+            run.checkpoint(cell, &sums)?;
+        }
         for name in ["cpu_user_share", "cpu_system_share", "cpu_interrupt_share"] {
             run.telemetry(sample.start, "host", name, f64::from(seq % 100) / 100.0)?;
         }
@@ -72,8 +79,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cost_us = (clock.now().0 - start.0) as f64 / 1e3 / f64::from(SECONDS);
     // As after a crash: no totals yet.
     let cut = time(&clock, || RunFile::open(&path).map(drop))?;
-    let counted = (Nanos(u64::from(SECONDS) * 1_000_000_000), SECONDS, CpuUse::default());
-    run.end_cell(cell, Nanos(1), "done", None, &json!({}), &[total], counted)?;
+    let sums = CellSums {
+        totals: &[total],
+        through_seq: SECONDS - 1,
+        len: Nanos(u64::from(SECONDS) * 1_000_000_000),
+        intervals: SECONDS,
+        cpu: CpuUse::default(),
+    };
+    run.end_cell(cell, Nanos(1), "done", None, &json!({}), &sums)?;
     run.finish(State::Done, 0)?;
     drop(run);
     let bytes = std::fs::metadata(&path)?.len();

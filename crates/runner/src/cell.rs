@@ -10,7 +10,7 @@ use drive::{CpuTimes, Subject};
 use engine::{CellEnd, CellSpec, Next, Outcome, Sink};
 use plan::{Amount, Cell, Coordinate, Demand, Load};
 use serde_json::{Value, json};
-use store::{CellHead, RunWriter, StoreError, StreamHead};
+use store::{CellHead, CellSums, RunWriter, StoreError, StreamHead};
 
 /// Where a cell stands in the plan.
 #[derive(Clone, Debug)]
@@ -43,13 +43,30 @@ struct Recording<'a> {
     sent: DeviceBytes,
     len: Nanos,
     intervals: u32,
+    through_seq: u32,
     cpu: CpuUse,
     error: Option<StoreError>,
     subjects: &'a [Subject],
     host: Option<CpuTimes>,
 }
 
+/// Intervals between two notes of the sums so far.
+const CHECKPOINT_EVERY: u32 = 256;
+
 impl Recording<'_> {
+    /// Stores an interval, now and then with the sums so far.
+    fn store(&mut self, sample: &IntervalSample) -> Result<(), StoreError> {
+        self.through_seq = sample.seq;
+        self.writer.add_interval(self.cell, sample)?;
+        if sample.seq % CHECKPOINT_EVERY == CHECKPOINT_EVERY - 1 {
+            let Recording { totals, through_seq, len, intervals, cpu, .. } = self;
+            let (through_seq, len, intervals, cpu) = (*through_seq, *len, *intervals, *cpu);
+            let sums = CellSums { totals, through_seq, len, intervals, cpu };
+            self.writer.checkpoint(self.cell, &sums)?;
+        }
+        self.telemetry(Nanos(sample.start.0 + sample.len.0))
+    }
+
     /// What else is known of this moment: host CPU use since the last interval, temperatures.
     fn telemetry(&mut self, at: Nanos) -> Result<(), StoreError> {
         let now = drive::cpu_times();
@@ -95,9 +112,7 @@ impl Sink for Recording<'_> {
         if self.error.is_some() {
             return Next::Stop;
         }
-        let end = Nanos(sample.start.0 + sample.len.0);
-        let stored = self.writer.add_interval(self.cell, &sample);
-        match stored.and_then(|()| self.telemetry(end)) {
+        match self.store(&sample) {
             Ok(()) => Next::Continue,
             Err(error) => {
                 self.error = Some(error);
@@ -130,13 +145,14 @@ impl Runner<'_> {
             sent: DeviceBytes::default(),
             len: Nanos(0),
             intervals: 0,
+            through_seq: 0,
             cpu: CpuUse::default(),
             error: None,
             subjects: self.subjects,
             host: drive::cpu_times(),
         };
         let end = self.backend.run(&spec, &mut recording, self.interrupt);
-        let Recording { totals, sent, len, intervals, cpu, error, .. } = recording;
+        let Recording { totals, sent, len, intervals, through_seq, cpu, error, .. } = recording;
         let end = end.map_err(|error| RunError::Engine { step: place.path.clone(), error })?;
         let mut counted = StreamSample::default();
         totals.iter().for_each(|stream| counted.merge(stream));
@@ -154,8 +170,8 @@ impl Runner<'_> {
                 return Err(error);
             }
             let facts = facts_json(&end);
-            let sums = (len, intervals, cpu);
-            self.writer.end_cell(id, now, status, message.as_deref(), &facts, &totals, sums)?;
+            let sums = CellSums { totals: &totals, through_seq, len, intervals, cpu };
+            self.writer.end_cell(id, now, status, message.as_deref(), &facts, &sums)?;
             for verdict in &verdicts {
                 let (name, word) = (verdict.name, verdict.status.word());
                 self.writer.verdict(Some(id), name, word, &verdict.text, &verdict.evidence)?;

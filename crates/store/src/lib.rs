@@ -9,4 +9,4 @@ mod write;
 pub use error::StoreError;
 pub use read::{CellRecord, Event, RunFile, StreamRecord, Telemetry, VerdictRow};
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION, State};
-pub use write::{CellHead, RunHead, RunWriter, StreamHead, TargetHead};
+pub use write::{CellHead, CellSums, RunHead, RunWriter, StreamHead, TargetHead};

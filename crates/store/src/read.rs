@@ -1,7 +1,7 @@
 //! Reading a run file: also while it grows, and after its writer was killed.
 
 use crate::error::StoreError;
-use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State};
+use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State, interval_id, seq_of};
 use base::hist::{DecodeError, Hist};
 use base::sample::{CpuUse, IntervalSample, Side, StreamSample};
 use base::units::Nanos;
@@ -181,11 +181,27 @@ impl RunFile {
         serde_json::from_str(self.meta(key)).unwrap_or(Value::Null)
     }
 
-    /// Intervals of a cell in order, ramp included.
+    /// Intervals of a cell in order, ramp included. They hold no submission times: those are in the
+    /// cell's totals.
     ///
     /// # Errors
     /// When a row is damaged.
     pub fn intervals(&self, cell: i64) -> Result<Vec<IntervalSample>, StoreError> {
+        let mut samples = Vec::new();
+        self.each_interval(cell, 0, |sample| samples.push(sample))?;
+        Ok(samples)
+    }
+
+    /// As [`RunFile::intervals`] from number `first` on, one at a time: a day is a million samples.
+    ///
+    /// # Errors
+    /// When a row is damaged.
+    pub fn each_interval(
+        &self,
+        cell: i64,
+        first: u32,
+        mut each: impl FnMut(IntervalSample),
+    ) -> Result<(), StoreError> {
         let wrap = |error| StoreError::Database {
             path: self.path.clone(),
             what: "intervals cannot be read",
@@ -193,22 +209,26 @@ impl RunFile {
         };
         let mut query = self
             .connection
-            .prepare_cached("SELECT * FROM interval WHERE cell=?1 ORDER BY seq, stream")
+            .prepare_cached("SELECT * FROM interval WHERE id >= ?1 AND id < ?2 ORDER BY id")
             .map_err(wrap)?;
-        let mut rows = query.query([cell]).map_err(wrap)?;
-        let mut samples: Vec<IntervalSample> = Vec::new();
+        let range = [interval_id(cell, first, 0), interval_id(cell + 1, 0, 0)];
+        let mut rows = query.query(range).map_err(wrap)?;
+        let mut open: Option<IntervalSample> = None;
         while let Some(row) = rows.next().map_err(wrap)? {
             let mut sample = head_of_interval(row).map_err(wrap)?;
-            let stream = self.stream_of(row, cell, i64::from(sample.seq), 7)?;
-            match samples.last_mut() {
+            let stream = self.stream_of(row, cell, i64::from(sample.seq), 4)?;
+            match &mut open {
                 Some(last) if last.seq == sample.seq => last.streams.push(stream),
                 _ => {
                     sample.streams.push(stream);
-                    samples.push(sample);
+                    if let Some(done) = open.replace(sample) {
+                        each(done);
+                    }
                 }
             }
         }
-        Ok(samples)
+        open.into_iter().for_each(each);
+        Ok(())
     }
 
     /// Telemetry in order of time.
@@ -217,8 +237,10 @@ impl RunFile {
     /// When it cannot be read.
     pub fn telemetry(&self) -> Result<Vec<Telemetry>, StoreError> {
         let read = || {
-            let mut query =
-                self.connection.prepare("SELECT * FROM telemetry ORDER BY at_ns, rowid")?;
+            let mut query = self.connection.prepare(
+                "SELECT at_ns, source, name, value FROM telemetry JOIN series ON id = series
+                 ORDER BY at_ns, telemetry.rowid",
+            )?;
             let rows = query.query_map([], |row| {
                 Ok(Telemetry {
                     at: Nanos(row.get::<_, i64>(0)? as u64),
@@ -236,27 +258,34 @@ impl RunFile {
         })
     }
 
-    /// Totals of ended cells are stored; those of a cell that goes on or was cut off are merged here.
+    /// Stored sums, and for a cell that goes on or was cut off the intervals after them.
     fn load_totals(&mut self) -> Result<(), StoreError> {
         let mut cells = std::mem::take(&mut self.cells);
         for cell in &mut cells {
-            if !self.stored_totals(cell)? {
-                for sample in self.intervals(cell.id)?.iter().filter(|sample| !sample.ramp) {
-                    cell.totals.resize_with(sample.streams.len(), StreamSample::default);
-                    for (total, stream) in cell.totals.iter_mut().zip(&sample.streams) {
-                        total.merge(stream);
-                    }
-                    cell.len.0 += sample.len.0;
-                    cell.intervals += 1;
-                    cell.cpu.merge(sample.cpu);
-                }
+            let next = self.stored_totals(cell)?;
+            if cell.status != "running" && next > 0 {
+                continue;
             }
+            let CellRecord { id, totals, len, intervals, cpu, .. } = cell;
+            self.each_interval(*id, next, |sample| {
+                if sample.ramp {
+                    return;
+                }
+                totals.resize_with(sample.streams.len(), StreamSample::default);
+                for (total, stream) in totals.iter_mut().zip(&sample.streams) {
+                    total.merge(stream);
+                }
+                len.0 += sample.len.0;
+                *intervals += 1;
+                cpu.merge(sample.cpu);
+            })?;
         }
         self.cells = cells;
         Ok(())
     }
 
-    fn stored_totals(&self, cell: &mut CellRecord) -> Result<bool, StoreError> {
+    /// Reads the stored sums; gives the number of the first interval that is not in them.
+    fn stored_totals(&self, cell: &mut CellRecord) -> Result<u32, StoreError> {
         let wrap = |error| StoreError::Database {
             path: self.path.clone(),
             what: "totals cannot be read",
@@ -264,23 +293,19 @@ impl RunFile {
         };
         let mut query = self
             .connection
-            .prepare_cached(
-                "SELECT stream, len_ns, intervals, cpu_user_ns, cpu_system_ns,
-                    read_bytes, read_errors, 0, write_bytes, write_errors, waited, shed, 0, 0, hists
-                 FROM total WHERE cell=?1 ORDER BY stream",
-            )
+            .prepare_cached("SELECT * FROM total WHERE cell=?1 ORDER BY stream")
             .map_err(wrap)?;
         let mut rows = query.query([cell.id]).map_err(wrap)?;
-        let mut found = false;
+        let mut next = 0;
         while let Some(row) = rows.next().map_err(wrap)? {
-            let n = |column| row.get::<_, i64>(column).map(|n| n as u64);
-            cell.len = Nanos(n(1).map_err(wrap)?);
-            cell.intervals = n(2).map_err(wrap)? as u32;
-            cell.cpu.merge(CpuUse { user_ns: n(3).map_err(wrap)?, system_ns: n(4).map_err(wrap)? });
+            let n = |name: &str| row.get::<_, i64>(name).map(|n| n as u64).map_err(wrap);
+            cell.len = Nanos(n("len_ns")?);
+            cell.intervals = n("intervals")? as u32;
+            cell.cpu.merge(CpuUse { user_ns: n("cpu_user_ns")?, system_ns: n("cpu_system_ns")? });
             cell.totals.push(self.stream_of(row, cell.id, -1, 5)?);
-            found = true;
+            next = n("through_seq")? as u32 + 1;
         }
-        Ok(found)
+        Ok(next)
     }
 
     /// The counts of one stream. `at` is the column of `read_bytes`.
@@ -305,8 +330,8 @@ impl RunFile {
             error,
         })?;
         (sample.reads.bytes, sample.reads.errors) = (n(0)?, n(1)?);
-        (sample.writes.bytes, sample.writes.errors) = (n(3)?, n(4)?);
-        (sample.waited, sample.shed) = (n(5)?, n(6)?);
+        (sample.writes.bytes, sample.writes.errors) = (n(2)?, n(3)?);
+        (sample.waited, sample.shed) = (n(4)?, n(5)?);
         Ok(sample)
     }
 }
@@ -445,7 +470,7 @@ fn read_cells(connection: &Connection) -> rusqlite::Result<Vec<CellRecord>> {
 fn head_of_interval(row: &Row<'_>) -> rusqlite::Result<IntervalSample> {
     let n = |name: &str| row.get::<_, i64>(name).map(|n| n as u64);
     Ok(IntervalSample {
-        seq: row.get("seq")?,
+        seq: seq_of(row.get("id")?),
         start: Nanos(n("start_ns")?),
         len: Nanos(n("len_ns")?),
         ramp: row.get("ramp")?,

@@ -20,28 +20,41 @@ CREATE TABLE stream (
     target INTEGER NOT NULL REFERENCES target, describe TEXT NOT NULL, open_loop INTEGER NOT NULL,
     rate_iops REAL, PRIMARY KEY (cell, idx)) WITHOUT ROWID;
 CREATE TABLE interval (
-    cell INTEGER NOT NULL REFERENCES cell, seq INTEGER NOT NULL, stream INTEGER NOT NULL,
-    start_ns INTEGER NOT NULL, len_ns INTEGER NOT NULL, ramp INTEGER NOT NULL,
-    read_ios INTEGER NOT NULL, read_bytes INTEGER NOT NULL, read_errors INTEGER NOT NULL,
-    write_ios INTEGER NOT NULL, write_bytes INTEGER NOT NULL, write_errors INTEGER NOT NULL,
-    waited INTEGER NOT NULL, shed INTEGER NOT NULL,
-    cpu_user_ns INTEGER NOT NULL, cpu_system_ns INTEGER NOT NULL,
-    hists BLOB NOT NULL, PRIMARY KEY (cell, seq, stream)) WITHOUT ROWID;
-CREATE TABLE total (
-    cell INTEGER NOT NULL REFERENCES cell, stream INTEGER NOT NULL, len_ns INTEGER NOT NULL,
-    intervals INTEGER NOT NULL, read_bytes INTEGER NOT NULL, read_errors INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY, start_ns INTEGER NOT NULL, len_ns INTEGER NOT NULL,
+    ramp INTEGER NOT NULL, read_bytes INTEGER NOT NULL, read_errors INTEGER NOT NULL,
     write_bytes INTEGER NOT NULL, write_errors INTEGER NOT NULL,
     waited INTEGER NOT NULL, shed INTEGER NOT NULL,
+    cpu_user_ns INTEGER NOT NULL, cpu_system_ns INTEGER NOT NULL, hists BLOB NOT NULL);
+CREATE TABLE total (
+    cell INTEGER NOT NULL REFERENCES cell, stream INTEGER NOT NULL, through_seq INTEGER NOT NULL,
+    len_ns INTEGER NOT NULL, intervals INTEGER NOT NULL, read_bytes INTEGER NOT NULL,
+    read_errors INTEGER NOT NULL, write_bytes INTEGER NOT NULL, write_errors INTEGER NOT NULL,
+    waited INTEGER NOT NULL, shed INTEGER NOT NULL,
     cpu_user_ns INTEGER NOT NULL, cpu_system_ns INTEGER NOT NULL,
-    hists BLOB NOT NULL, PRIMARY KEY (cell, stream)) WITHOUT ROWID;
+    hists BLOB NOT NULL, PRIMARY KEY (cell, stream));
+CREATE TABLE series (id INTEGER PRIMARY KEY, source TEXT NOT NULL, name TEXT NOT NULL);
 CREATE TABLE telemetry (
-    at_ns INTEGER NOT NULL, source TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL);
+    at_ns INTEGER NOT NULL, series INTEGER NOT NULL REFERENCES series, value REAL NOT NULL);
 CREATE TABLE event (
     at_ns INTEGER NOT NULL, cell INTEGER, kind TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE verdict (
     cell INTEGER, name TEXT NOT NULL, status TEXT NOT NULL, text TEXT NOT NULL,
     evidence TEXT NOT NULL);
 ";
+
+/// Bits of an interval's id that hold the stream, and the interval's number within the cell.
+const STREAM_BITS: u32 = 12;
+const SEQ_BITS: u32 = 32;
+
+/// The id of an interval's row: rows of a cell lie together and in order.
+pub(crate) fn interval_id(cell: i64, seq: u32, stream: usize) -> i64 {
+    cell << (SEQ_BITS + STREAM_BITS) | i64::from(seq) << STREAM_BITS | stream as i64
+}
+
+/// The number of the interval in the cell, from its id.
+pub(crate) fn seq_of(id: i64) -> u32 {
+    (id >> STREAM_BITS) as u32
+}
 
 /// How a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

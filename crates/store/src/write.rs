@@ -1,7 +1,8 @@
 //! Writing a run file: every interval is one transaction.
 
 use crate::error::StoreError;
-use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State, TABLES};
+use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State, TABLES, interval_id};
+use base::hist::Hist;
 use base::sample::{CpuUse, IntervalSample, StreamSample};
 use base::units::Nanos;
 use rusqlite::{Connection, OpenFlags, params};
@@ -95,6 +96,8 @@ pub struct StreamHead {
 pub struct RunWriter {
     path: PathBuf,
     connection: Connection,
+    /// Source and name of each telemetry series, by number.
+    series: Vec<(String, String)>,
     /// Held as long as the run goes on; after a crash the kernel lets go of it. Dropped last: closing
     /// any handle of a file drops the locks the database holds on it.
     _lock: File,
@@ -124,13 +127,16 @@ impl RunWriter {
             |what| move |error| StoreError::Database { path: path.to_owned(), what, error };
         let connection =
             Connection::open_with_flags(path, flags).map_err(database("cannot be opened"))?;
-        let mut writer = RunWriter { path: path.to_owned(), connection, _lock: lock };
+        let mut writer =
+            RunWriter { path: path.to_owned(), connection, series: Vec::new(), _lock: lock };
         writer.set_up(head, targets).map_err(database("cannot be set up"))?;
         Ok(writer)
     }
 
     fn set_up(&mut self, head: &RunHead, targets: &[TargetHead]) -> rusqlite::Result<()> {
         let connection = &mut self.connection;
+        // Rows are near 1 kB: small pages would be half empty.
+        connection.pragma_update(None, "page_size", 16384)?;
         connection.pragma_update(None, "application_id", APPLICATION_ID)?;
         connection.pragma_update(None, "user_version", SCHEMA_VERSION)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -240,40 +246,35 @@ impl RunWriter {
         let change = self.connection.transaction()?;
         {
             let mut insert = change.prepare_cached(
-                "INSERT INTO interval VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)",
+                "INSERT INTO interval VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
             )?;
             for (stream, counts) in sample.streams.iter().enumerate() {
                 // The workers' CPU time belongs to the interval: it stands in the first stream.
                 let cpu = if stream == 0 { sample.cpu } else { CpuUse::default() };
                 insert.execute(params![
-                    cell,
-                    sample.seq,
-                    stream as i64,
+                    interval_id(cell, sample.seq, stream),
                     sample.start.0 as i64,
                     sample.len.0 as i64,
                     sample.ramp,
-                    counts.reads.ios() as i64,
                     counts.reads.bytes as i64,
                     counts.reads.errors as i64,
-                    counts.writes.ios() as i64,
                     counts.writes.bytes as i64,
                     counts.writes.errors as i64,
                     counts.waited as i64,
                     counts.shed as i64,
                     cpu.user_ns as i64,
                     cpu.system_ns as i64,
-                    encode(counts)
+                    encode(counts, Submission::Left)
                 ])?;
             }
         }
         change.commit()
     }
 
-    /// Ends a cell. `totals` are the merged counted intervals of each stream.
+    /// Ends a cell. `sums` are the merged counted intervals of each stream.
     ///
     /// # Errors
     /// When it cannot be written.
-    #[allow(clippy::too_many_arguments)]
     pub fn end_cell(
         &mut self,
         cell: i64,
@@ -281,8 +282,7 @@ impl RunWriter {
         status: &str,
         message: Option<&str>,
         facts: &Value,
-        totals: &[StreamSample],
-        counted: (Nanos, u32, CpuUse),
+        sums: &CellSums<'_>,
     ) -> Result<(), StoreError> {
         let result = (|| {
             let change = self.connection.transaction()?;
@@ -290,31 +290,23 @@ impl RunWriter {
                 "UPDATE cell SET end_ns=?2, status=?3, message=?4, facts=?5 WHERE id=?1",
                 params![cell, end.0 as i64, status, message, facts.to_string()],
             )?;
-            let (len, intervals, cpu) = counted;
-            for (stream, counts) in totals.iter().enumerate() {
-                let cpu = if stream == 0 { cpu } else { CpuUse::default() };
-                change.execute(
-                    "INSERT INTO total VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
-                    params![
-                        cell,
-                        stream as i64,
-                        len.0 as i64,
-                        intervals,
-                        counts.reads.bytes as i64,
-                        counts.reads.errors as i64,
-                        counts.writes.bytes as i64,
-                        counts.writes.errors as i64,
-                        counts.waited as i64,
-                        counts.shed as i64,
-                        cpu.user_ns as i64,
-                        cpu.system_ns as i64,
-                        encode(counts)
-                    ],
-                )?;
-            }
+            insert_sums(&change, cell, sums)?;
             change.commit()
         })();
         self.wrap("the end of a cell cannot be written", result)
+    }
+
+    /// Notes the sums so far, so that a long cell opens fast while it grows and after a crash.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn checkpoint(&mut self, cell: i64, sums: &CellSums<'_>) -> Result<(), StoreError> {
+        let result = (|| {
+            let change = self.connection.transaction()?;
+            insert_sums(&change, cell, sums)?;
+            change.commit()
+        })();
+        self.wrap("sums cannot be written", result)
     }
 
     /// Notes an event.
@@ -338,15 +330,29 @@ impl RunWriter {
     /// # Errors
     /// When it cannot be written.
     pub fn telemetry(
-        &self,
+        &mut self,
         at: Nanos,
         source: &str,
         name: &str,
         value: f64,
     ) -> Result<(), StoreError> {
-        let insert = "INSERT INTO telemetry VALUES (?1,?2,?3,?4)";
-        let result = self.connection.execute(insert, params![at.0 as i64, source, name, value]);
-        self.wrap("telemetry cannot be written", result.map(|_| ()))
+        let known = self.series.iter().position(|known| *known == (source.into(), name.into()));
+        let result = (|| {
+            let id = match known {
+                Some(id) => id,
+                None => {
+                    let id = self.series.len();
+                    let insert = "INSERT INTO series VALUES (?1,?2,?3)";
+                    self.connection.execute(insert, params![id as i64, source, name])?;
+                    self.series.push((source.into(), name.into()));
+                    id
+                }
+            };
+            let mut insert =
+                self.connection.prepare_cached("INSERT INTO telemetry VALUES (?1,?2,?3)")?;
+            insert.execute(params![at.0 as i64, id as i64, value]).map(|_| ())
+        })();
+        self.wrap("telemetry cannot be written", result)
     }
 
     /// Adds a verdict on a cell, or on the whole run.
@@ -391,11 +397,62 @@ impl RunWriter {
     }
 }
 
+/// The merged counted intervals of a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct CellSums<'a> {
+    /// Of each stream.
+    pub totals: &'a [StreamSample],
+    /// Number of the last interval that is in them.
+    pub through_seq: u32,
+    /// Length of the intervals together.
+    pub len: Nanos,
+    /// How many intervals.
+    pub intervals: u32,
+    /// CPU time of the workers in them.
+    pub cpu: CpuUse,
+}
+
+fn insert_sums(change: &Connection, cell: i64, sums: &CellSums<'_>) -> rusqlite::Result<()> {
+    let mut insert = change.prepare_cached(
+        "INSERT OR REPLACE INTO total VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
+    )?;
+    for (stream, counts) in sums.totals.iter().enumerate() {
+        let cpu = if stream == 0 { sums.cpu } else { CpuUse::default() };
+        insert.execute(params![
+            cell,
+            stream as i64,
+            sums.through_seq,
+            sums.len.0 as i64,
+            sums.intervals,
+            counts.reads.bytes as i64,
+            counts.reads.errors as i64,
+            counts.writes.bytes as i64,
+            counts.writes.errors as i64,
+            counts.waited as i64,
+            counts.shed as i64,
+            cpu.user_ns as i64,
+            cpu.system_ns as i64,
+            encode(counts, Submission::Kept)
+        ])?;
+    }
+    Ok(())
+}
+
+/// Whether submission times are written: they are in the sums of a cell, not in its intervals.
+#[derive(Clone, Copy, PartialEq)]
+enum Submission {
+    Kept,
+    Left,
+}
+
 /// The histograms of a stream in their fixed order.
-fn encode(counts: &StreamSample) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(1024);
+fn encode(counts: &StreamSample, submission: Submission) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(2048);
     for side in [&counts.reads, &counts.writes] {
-        side.submission.encode_into(&mut bytes);
+        match submission {
+            Submission::Kept => side.submission.encode_into(&mut bytes),
+            Submission::Left => Hist::<base::hist::Submission>::new().encode_into(&mut bytes),
+        }
         side.service.encode_into(&mut bytes);
         side.response.encode_into(&mut bytes);
     }

@@ -1,8 +1,9 @@
 //! The lossless byte form of a histogram, small enough for one row a second over days.
 //!
 //! Head: count, sum, minimum, maximum - minimum as varints (nothing more when empty). Body: runs of
-//! touched buckets as (gap, length) varints, then the counts as adaptive Rice codes, either plain or
-//! as differences to the bucket before, whichever is shorter. `docs/run-file.md` has the format.
+//! touched buckets as (gap, length) varints, then the counts as adaptive Rice codes: plain, or as
+//! differences to a prediction from the buckets before, whichever is shorter. `docs/run-file.md` has
+//! the format.
 
 use super::{BUCKETS, Hist, Kind};
 use crate::varint;
@@ -52,20 +53,19 @@ impl Adaptive {
 #[derive(Default)]
 struct BitWriter {
     bytes: Vec<u8>,
-    used: u32,
+    /// Bits not yet in `bytes`, low-aligned; fewer than eight after each call.
+    held: u64,
+    n_held: u32,
 }
 
 impl BitWriter {
+    /// Appends the `n` low bits of `value`, at most 32, high bit first.
     fn bits(&mut self, value: u64, n: u32) {
-        for shift in (0..n).rev() {
-            if self.used == 0 {
-                self.bytes.push(0);
-            }
-            let bit = (value >> shift & 1) as u8;
-            if let Some(last) = self.bytes.last_mut() {
-                *last |= bit << (7 - self.used);
-            }
-            self.used = (self.used + 1) % 8;
+        self.held = self.held << n | (value & ((1 << n) - 1));
+        self.n_held += n;
+        while self.n_held >= 8 {
+            self.n_held -= 8;
+            self.bytes.push((self.held >> self.n_held) as u8);
         }
     }
 
@@ -73,44 +73,78 @@ impl BitWriter {
         let prefix = value >> k;
         if prefix >= u64::from(UNARY_MAX) {
             self.bits((1 << (UNARY_MAX + 1)) - 1, UNARY_MAX + 1);
-            self.bits(value, 64);
-        } else {
-            self.bits((1 << (prefix + 1)) - 2, prefix as u32 + 1);
-            self.bits(value, k);
+            self.bits(value >> 32, 32);
+            self.bits(value, 32);
+            return;
         }
+        self.bits((1 << (prefix + 1)) - 2, prefix as u32 + 1);
+        if k > 32 {
+            self.bits(value >> 32, k - 32);
+        }
+        self.bits(value, k.min(32));
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.n_held > 0 {
+            self.bits(0, 8 - self.n_held);
+        }
+        self.bytes
     }
 }
 
 struct BitReader<'a> {
     bytes: &'a [u8],
-    at: usize,
+    /// Bits taken out of `bytes` and not yet used, low-aligned.
+    held: u64,
+    n_held: u32,
 }
 
 impl BitReader<'_> {
-    fn bit(&mut self) -> Result<u64, DecodeError> {
-        let byte = *self.bytes.get(self.at / 8).ok_or(DecodeError::Truncated)?;
-        let bit = byte >> (7 - self.at % 8) & 1;
-        self.at += 1;
-        Ok(u64::from(bit))
-    }
-
+    /// The next `n` bits, at most 32.
     fn bits(&mut self, n: u32) -> Result<u64, DecodeError> {
-        let mut value = 0;
-        for _ in 0..n {
-            value = value << 1 | self.bit()?;
+        while self.n_held < n {
+            let (&byte, rest) = self.bytes.split_first().ok_or(DecodeError::Truncated)?;
+            self.bytes = rest;
+            self.held = self.held << 8 | u64::from(byte);
+            self.n_held += 8;
         }
-        Ok(value)
+        self.n_held -= n;
+        Ok(self.held >> self.n_held & ((1 << n) - 1))
     }
 
     fn rice(&mut self, k: u32) -> Result<u64, DecodeError> {
         let mut prefix = 0;
-        while self.bit()? == 1 {
+        while self.bits(1)? == 1 {
             prefix += 1;
             if prefix > UNARY_MAX {
-                return self.bits(64);
+                return Ok(self.bits(32)? << 32 | self.bits(32)?);
             }
         }
-        Ok(u64::from(prefix) << k | self.bits(k)?)
+        let high = if k > 32 { self.bits(k - 32)? << 32 } else { 0 };
+        Ok(u64::from(prefix) << k | high | self.bits(k.min(32))?)
+    }
+}
+
+/// What a count is expected to be, from the three before it in the same run.
+#[derive(Clone, Copy)]
+enum Prediction {
+    Nothing,
+    Last,
+    Smooth,
+}
+
+const PREDICTIONS: [Prediction; 3] = [Prediction::Nothing, Prediction::Last, Prediction::Smooth];
+
+impl Prediction {
+    fn of(self, before: [u64; 3]) -> u64 {
+        match self {
+            Prediction::Nothing => 0,
+            Prediction::Last => before[0],
+            Prediction::Smooth => {
+                let halves = [before[0] / 2, before[1] / 4, before[2] / 4];
+                halves.into_iter().fold(0, u64::wrapping_add)
+            }
+        }
     }
 }
 
@@ -122,27 +156,34 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Rice codes of the counts of all runs, plain or as differences.
-fn encode_counts(counts: &[u64], runs: &[(usize, usize)], differences: bool) -> Vec<u8> {
+/// Rice codes of the counts of all runs. `counts` begins at bucket `first`.
+fn encode_counts(
+    counts: &[u64],
+    first: usize,
+    runs: &[(usize, usize)],
+    prediction: Prediction,
+) -> Vec<u8> {
     let mut writer = BitWriter::default();
     let mut model = Adaptive { mean_x16: 64 };
     for &(start, length) in runs {
-        let mut before = 0u64;
-        for &count in &counts[start..start + length] {
-            let symbol =
-                if differences { zigzag(count.wrapping_sub(before) as i64) } else { count };
+        let mut before = [0u64; 3];
+        for &count in &counts[start - first..start - first + length] {
+            let symbol = match prediction {
+                Prediction::Nothing => count,
+                _ => zigzag(count.wrapping_sub(prediction.of(before)) as i64),
+            };
             writer.rice(symbol, model.parameter());
             model.learn(symbol);
-            before = count;
+            before = [count, before[0], before[1]];
         }
     }
-    writer.bytes
+    writer.finish()
 }
 
 /// Runs of touched buckets as (start, length); short gaps belong to the run.
-fn runs_of(counts: &[u64]) -> Vec<(usize, usize)> {
+fn runs_of(buckets: impl Iterator<Item = (usize, u64)>) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
-    for (bucket, _) in counts.iter().enumerate().filter(|&(_, &n)| n > 0) {
+    for (bucket, _) in buckets {
         match runs.last_mut() {
             Some((start, length)) if bucket - (*start + *length) < GAP_MIN => {
                 *length = bucket + 1 - *start;
@@ -164,7 +205,7 @@ impl<K: Kind> Hist<K> {
         varint::put(out, (self.sum_ns >> 64) as u64);
         varint::put(out, self.min_ns);
         varint::put(out, self.max_ns - self.min_ns);
-        let runs = runs_of(&self.counts);
+        let runs = runs_of(self.buckets());
         varint::put(out, runs.len() as u64);
         let mut end = 0;
         for &(start, length) in &runs {
@@ -172,11 +213,10 @@ impl<K: Kind> Hist<K> {
             varint::put(out, length as u64);
             end = start + length;
         }
-        let plain = encode_counts(&self.counts, &runs, false);
-        let differences = encode_counts(&self.counts, &runs, true);
-        let (mode, body) =
-            if plain.len() <= differences.len() { (0, plain) } else { (1, differences) };
-        varint::put(out, (body.len() as u64) << 1 | mode);
+        let coded = PREDICTIONS.map(|p| encode_counts(&self.counts, self.first, &runs, p));
+        let shortest = coded.into_iter().enumerate().min_by_key(|(_, body)| body.len());
+        let (mode, body) = shortest.unwrap_or_default();
+        varint::put(out, (body.len() as u64) << 2 | mode as u64);
         out.extend_from_slice(&body);
     }
 
@@ -197,10 +237,14 @@ impl<K: Kind> Hist<K> {
         hist.max_ns = hist.min_ns.checked_add(take(input)?).ok_or(DecodeError::Inconsistent)?;
         let runs = decode_runs(input)?;
         let head = take(input)?;
-        let length = usize::try_from(head >> 1).map_err(|_| DecodeError::Truncated)?;
+        let prediction = PREDICTIONS.get((head & 3) as usize).ok_or(DecodeError::Inconsistent)?;
+        let length = usize::try_from(head >> 2).map_err(|_| DecodeError::Truncated)?;
         let body = input.get(..length).ok_or(DecodeError::Truncated)?;
         *input = &input[length..];
-        decode_counts(&mut hist.counts, &runs, head & 1 == 1, body)?;
+        if let (Some(&(first, _)), Some(&(start, length))) = (runs.first(), runs.last()) {
+            hist.cover(first, start + length);
+        }
+        decode_counts(&mut hist.counts, hist.first, &runs, *prediction, body)?;
         let total = hist.counts.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
         if total == Some(hist.count) { Ok(hist) } else { Err(DecodeError::Inconsistent) }
     }
@@ -228,20 +272,23 @@ fn decode_runs(input: &mut &[u8]) -> Result<Vec<(usize, usize)>, DecodeError> {
 
 fn decode_counts(
     counts: &mut [u64],
+    first: usize,
     runs: &[(usize, usize)],
-    differences: bool,
+    prediction: Prediction,
     body: &[u8],
 ) -> Result<(), DecodeError> {
-    let mut reader = BitReader { bytes: body, at: 0 };
+    let mut reader = BitReader { bytes: body, held: 0, n_held: 0 };
     let mut model = Adaptive { mean_x16: 64 };
     for &(start, length) in runs {
-        let mut before = 0u64;
-        for count in &mut counts[start..start + length] {
+        let mut before = [0u64; 3];
+        for count in &mut counts[start - first..start - first + length] {
             let symbol = reader.rice(model.parameter())?;
             model.learn(symbol);
-            *count =
-                if differences { before.wrapping_add(unzigzag(symbol) as u64) } else { symbol };
-            before = *count;
+            *count = match prediction {
+                Prediction::Nothing => symbol,
+                _ => prediction.of(before).wrapping_add(unzigzag(symbol) as u64),
+            };
+            before = [*count, before[0], before[1]];
         }
     }
     Ok(())

@@ -85,10 +85,12 @@ kind!(
     Lateness, "lateness"
 );
 
-/// A mergeable histogram of one kind of time.
-#[derive(Clone, PartialEq, Eq)]
+/// A mergeable histogram of one kind of time. Memory only for the span of buckets that was touched.
+#[derive(Clone)]
 pub struct Hist<K> {
-    counts: Box<[u64]>,
+    /// Counts of the buckets from `first` on.
+    counts: Vec<u64>,
+    first: usize,
     count: u64,
     sum_ns: u128,
     min_ns: u64,
@@ -102,6 +104,15 @@ impl<K: Kind> Default for Hist<K> {
     }
 }
 
+impl<K: Kind> PartialEq for Hist<K> {
+    fn eq(&self, other: &Self) -> bool {
+        let head = |h: &Self| (h.count, h.sum_ns, h.min_ns, h.max_ns);
+        head(self) == head(other) && self.buckets().eq(other.buckets())
+    }
+}
+
+impl<K: Kind> Eq for Hist<K> {}
+
 impl<K: Kind> std::fmt::Debug for Hist<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Hist { count, sum_ns, min_ns, max_ns, .. } = self;
@@ -113,12 +124,28 @@ impl<K: Kind> Hist<K> {
     /// An empty histogram.
     pub fn new() -> Self {
         Hist {
-            counts: vec![0; BUCKETS].into_boxed_slice(),
+            counts: Vec::new(),
+            first: 0,
             count: 0,
             sum_ns: 0,
             min_ns: u64::MAX,
             max_ns: 0,
             kind: PhantomData,
+        }
+    }
+
+    /// Makes room for the buckets `from..to`.
+    fn cover(&mut self, from: usize, to: usize) {
+        if self.counts.is_empty() {
+            self.first = from;
+        }
+        if from < self.first {
+            let more = self.first - from;
+            self.counts.splice(..0, std::iter::repeat_n(0, more));
+            self.first = from;
+        }
+        if to > self.first + self.counts.len() {
+            self.counts.resize(to - self.first, 0);
         }
     }
 
@@ -132,7 +159,9 @@ impl<K: Kind> Hist<K> {
         if n == 0 {
             return;
         }
-        self.counts[bucket_of(value_ns).min(BUCKETS - 1)] += n;
+        let bucket = bucket_of(value_ns).min(BUCKETS - 1);
+        self.cover(bucket, bucket + 1);
+        self.counts[bucket - self.first] += n;
         self.count += n;
         self.sum_ns += u128::from(value_ns) * u128::from(n);
         self.min_ns = self.min_ns.min(value_ns);
@@ -144,7 +173,9 @@ impl<K: Kind> Hist<K> {
         if other.count == 0 {
             return;
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+        self.cover(other.first, other.first + other.counts.len());
+        let from = other.first - self.first;
+        for (mine, theirs) in self.counts[from..].iter_mut().zip(&other.counts) {
             *mine += theirs;
         }
         self.count += other.count;
@@ -155,8 +186,8 @@ impl<K: Kind> Hist<K> {
 
     /// The same counts as another kind of time, where both are known to be the same by definition.
     pub fn counted_as<J: Kind>(self) -> Hist<J> {
-        let Hist { counts, count, sum_ns, min_ns, max_ns, .. } = self;
-        Hist { counts, count, sum_ns, min_ns, max_ns, kind: PhantomData }
+        let Hist { counts, first, count, sum_ns, min_ns, max_ns, .. } = self;
+        Hist { counts, first, count, sum_ns, min_ns, max_ns, kind: PhantomData }
     }
 
     /// How many values were counted.
@@ -234,13 +265,14 @@ impl<K: Kind> Hist<K> {
 
     /// How many values are above `limit_ns`, to bucket accuracy.
     pub fn count_above(&self, limit_ns: u64) -> u64 {
-        let first = bucket_of(limit_ns).min(BUCKETS - 1) + 1;
-        self.counts[first..].iter().sum()
+        let limit = bucket_of(limit_ns).min(BUCKETS - 1);
+        self.buckets().filter(|(bucket, _)| *bucket > limit).map(|(_, n)| n).sum()
     }
 
     /// Non-empty buckets in rising order, as (bucket, count).
     pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.counts.iter().copied().enumerate().filter(|&(_, n)| n > 0)
+        let numbered = self.counts.iter().enumerate().map(|(at, &n)| (self.first + at, n));
+        numbered.filter(|&(_, n)| n > 0)
     }
 }
 

@@ -67,9 +67,9 @@ impl<K: Kind> Recorder<K> {
         }
         let first = bucket_of(self.min_ns).min(BUCKETS - 1);
         let last = bucket_of(self.min_ns + self.span_ns).min(BUCKETS - 1);
-        for (mine, theirs) in
-            self.counts[first..=last].iter_mut().zip(&mut hist.counts[first..=last])
-        {
+        hist.cover(first, last + 1);
+        let from = first - hist.first;
+        for (mine, theirs) in self.counts[first..=last].iter_mut().zip(&mut hist.counts[from..]) {
             *theirs += u64::from(*mine);
             hist.count += u64::from(std::mem::take(mine));
         }
