@@ -138,8 +138,8 @@ fn options(run: &RunFile, cell: &CellRecord) -> Value {
     put("direct", "1".into());
     put("rw", rw.into());
     put("bs", block.as_u64().unwrap_or(0).to_string());
-    put("iodepth", load["depth"].to_string());
-    put("numjobs", load["workers"].to_string());
+    put("iodepth", load["depth"].as_u64().unwrap_or(1).to_string());
+    put("numjobs", load["workers"].as_u64().unwrap_or(1).to_string());
     put("runtime", format!("{:.0}", cell.len.as_secs_f64()));
     put("time_based", "1".into());
     put("group_reporting", String::new());

@@ -116,7 +116,7 @@ fn head(run: &RunFile) -> String {
         "Host     {}, {}, {} CPUs, Linux {}",
         word("name"),
         word("cpu_model"),
-        host["cpus"],
+        host["cpus"].as_u64().map_or_else(|| "?".into(), |n| n.to_string()),
         word("kernel")
     );
     let _ = writeln!(
