@@ -4,7 +4,7 @@
 //! tools' latencies, the ring's no-op ceiling, Fathom's own share, and user instructions per I/O.
 //! Targets: holes of a sparse file (complete inline: no device), and a zram disk where root allows.
 //!
-//! Usage: engine [--rounds N] [--seconds S] [--folder DIR] [--skip-zram] [--skip-writes]
+//! Usage: engine [--rounds N] [--seconds S] [--folder DIR] [--skip-reads] [--skip-zram] [--skip-writes]
 
 use bench::median;
 use bench::peer::{Burst, Job, fathom, fio};
@@ -68,11 +68,18 @@ struct Options {
     folder: PathBuf,
     zram: bool,
     writes: bool,
+    reads: bool,
 }
 
 fn options() -> Options {
-    let mut options =
-        Options { rounds: 5, seconds: 2.0, folder: PathBuf::from("."), zram: true, writes: true };
+    let mut options = Options {
+        rounds: 5,
+        seconds: 2.0,
+        folder: PathBuf::from("."),
+        zram: true,
+        writes: true,
+        reads: true,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_default();
@@ -80,6 +87,7 @@ fn options() -> Options {
             "--rounds" => options.rounds = value().parse().unwrap_or(5),
             "--seconds" => options.seconds = value().parse().unwrap_or(2.0),
             "--folder" => options.folder = value().into(),
+            "--skip-reads" => options.reads = false,
             "--skip-zram" => options.zram = false,
             "--skip-writes" => options.writes = false,
             other => {
@@ -114,7 +122,7 @@ fn main() -> io::Result<()> {
         &program,
         job(&holes, 100),
         &[],
-        rows(true),
+        wanted(rows(true), &options),
         &options,
     )?;
     if options.zram {
@@ -128,7 +136,7 @@ fn main() -> io::Result<()> {
                     &program,
                     job(&device, 100),
                     &[],
-                    rows(true),
+                    wanted(rows(true), &options),
                     &options,
                 )?;
                 if options.writes {
@@ -257,6 +265,11 @@ impl Drop for Zram {
     }
 }
 
+/// Removes what a table of reads would measure, when reads are to be left out.
+fn wanted(rows: Vec<Row>, options: &Options) -> Vec<Row> {
+    if options.reads { rows } else { Vec::new() }
+}
+
 fn table(
     title: &str,
     program: &Path,
@@ -283,6 +296,9 @@ fn table(
             };
             rows[index].bursts.push(burst);
         }
+    }
+    if rows.is_empty() {
+        return Ok(());
     }
     println!("\n{title}");
     println!(

@@ -120,7 +120,7 @@ impl Permit {
                 if device.read_only {
                     return Err(Refusal::ReadOnly(path.clone()));
                 }
-                let claim = open_direct(path, OFlags::RDWR | OFlags::EXCL)?;
+                let claim = claim(path)?;
                 // Nobody can mount or claim it from here on: this second look decides.
                 refuse_use(usage_of_device(device))?;
                 let mut found = contents(path, device.size_bytes)?;
@@ -158,6 +158,21 @@ impl Permit {
         let flags = rustix::fs::fcntl_getfl(&self.file)?;
         Ok(Opened { direct: flags.contains(OFlags::DIRECT), file: self.file })
     }
+}
+
+/// Opens a device exclusively. A program that has just ended may hold it for a moment longer: its ring
+/// is taken apart by the kernel afterwards.
+fn claim(path: &Path) -> Result<Opened, Refusal> {
+    const TRIES: usize = 30;
+    for _ in 0..TRIES {
+        match open_direct(path, OFlags::RDWR | OFlags::EXCL) {
+            Err(Refusal::Claimed(_)) => {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+            other => return other,
+        }
+    }
+    open_direct(path, OFlags::RDWR | OFlags::EXCL)
 }
 
 /// The uses of a device, once the system's own probing of a device that just changed is over.

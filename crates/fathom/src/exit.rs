@@ -51,7 +51,7 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     {
         return Exit::Done; // `fathom show RUN | head` is no failure.
     }
-    eprintln!("fathom: {error:#}");
+    eprintln!("fathom: {error}");
     if error.is::<UsageError>() || error.is::<plan::PlanErrors>() {
         return Exit::Usage;
     }
