@@ -22,6 +22,8 @@ const FILE: INodeNo = INodeNo(2);
 pub struct Faults {
     /// Milliseconds the next I/O sleeps, and with it everything behind it; then zero again.
     pub stall_ms: AtomicU64,
+    /// Microseconds every I/O takes, one after the other; zero: none.
+    pub delay_us: AtomicU64,
     /// From this byte on every read and write fails with an I/O error; zero: never.
     pub bad_from: AtomicU64,
     /// Everything fails.
@@ -90,6 +92,10 @@ impl Faulty {
         let stall = self.faults.stall_ms.swap(0, Ordering::Relaxed);
         if stall > 0 {
             std::thread::sleep(Duration::from_millis(stall));
+        }
+        let delay = self.faults.delay_us.load(Ordering::Relaxed);
+        if delay > 0 {
+            std::thread::sleep(Duration::from_micros(delay));
         }
         let bad = self.faults.bad_from.load(Ordering::Relaxed);
         let gone = self.faults.gone.load(Ordering::Relaxed);

@@ -176,3 +176,71 @@ fn a_stall_shows_in_the_response_time_and_not_only_in_the_maximum() {
     assert!(at("response", "p99") >= 100.0, "{read}");
     assert!(at("service", "p99.9") < at("response", "p99.9") / 2.0, "{read}");
 }
+
+/// A queue of four on a device that serves one I/O at a time in about 1 ms: the target is the
+/// bottleneck, so both instruments must see the same. Allowed: both bucket errors (0.4 % and 0.8 %)
+/// and a host whose timers vary between the runs.
+#[test]
+fn fathom_and_fio_agree_where_the_target_is_the_bottleneck() {
+    let here = folder();
+    let Some(disk) = faulty(here.path(), 256 << 20) else { return };
+    if !blackbox::tool("fio", &["--version"]).0 {
+        return not_run("fio is not installed");
+    }
+    disk.faults.delay_us.store(1000, Ordering::Relaxed);
+    let path = plan(here.path(), "[[step]]\nname=\"r\"\nload={depth=4, time=\"6s\"}");
+    let mut ours = [const { Vec::new() }; 3];
+    let mut theirs = [const { Vec::new() }; 3];
+    // Interleaved, so that a drift of the host meets both.
+    for round in 0..3 {
+        let file = format!("{round}.fathom");
+        let ran =
+            fathom(here.path(), &["run", &path, &disk.device.text(), "-q", "--json", "-o", &file]);
+        let json = ran.expect(0).json();
+        let service = &json["cells"][0]["read"]["service"];
+        let mean = service["mean_ns"].as_f64().unwrap();
+        let at = |name: &str| service["percentiles_ns"][name].as_f64().unwrap();
+        let (p50, p99) = (at("p50"), at("p99"));
+        [mean, p50, p99].iter().zip(&mut ours).for_each(|(v, list)| list.push(*v));
+        let target = format!("--filename={}", disk.device.text());
+        let text = blackbox::must(
+            "fio",
+            &[
+                "--name=a",
+                &target,
+                "--rw=randread",
+                "--bs=4k",
+                "--direct=1",
+                "--ioengine=io_uring",
+                "--iodepth=4",
+                "--thread=1",
+                "--runtime=6s",
+                "--time_based=1",
+                "--output-format=json",
+                "--lat_percentiles=1",
+            ],
+        );
+        let fio: serde_json::Value =
+            serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+        let lat = &fio["jobs"][0]["read"]["lat_ns"];
+        let at = |name: &str| lat["percentile"][name].as_f64().unwrap();
+        let values = [lat["mean"].as_f64().unwrap(), at("50.000000"), at("99.000000")];
+        values.iter().zip(&mut theirs).for_each(|(v, list)| list.push(*v));
+    }
+    let median = |list: &mut Vec<f64>| {
+        list.sort_by(f64::total_cmp);
+        list[1]
+    };
+    for (index, (name, tolerance)) in
+        [("mean", 0.03), ("p50", 0.03), ("p99", 0.10)].into_iter().enumerate()
+    {
+        let (a, b) = (median(&mut ours[index]), median(&mut theirs[index]));
+        println!(
+            "{name}: fathom {:.1} us, fio {:.1} us, {:+.2} %",
+            a / 1e3,
+            b / 1e3,
+            (a / b - 1.0) * 100.0
+        );
+        assert!((a / b - 1.0).abs() < tolerance, "{name}: {a} and {b}");
+    }
+}

@@ -33,24 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         facts: json!({}),
     };
     let mut run = RunWriter::create(&path, &head, &[target])?;
-    let stream = StreamHead {
-        load: String::new(),
-        target: 0,
-        describe: "RND4K 70/30 Q32T1".into(),
-        rate_iops: None,
-    };
-    let cell = run.start_cell(&CellHead {
-        path: "day".into(),
-        step: "day".into(),
-        label: String::new(),
-        verb: "load",
-        coordinates: json!([]),
-        iteration: 0,
-        counted: true,
-        spec: json!({}),
-        start: Nanos(0),
-        streams: vec![stream],
-    })?;
+    let cell = run.start_cell(&day_cell())?;
     let start = clock.now();
     let mut total = StreamSample::default();
     for seq in 0..SECONDS {
@@ -101,6 +84,28 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("a limit is exceeded".into());
     }
     Ok(())
+}
+
+/// One cell with one stream.
+fn day_cell() -> CellHead {
+    let stream = StreamHead {
+        load: String::new(),
+        target: 0,
+        describe: "RND4K 70/30 Q32T1".into(),
+        rate_iops: None,
+    };
+    CellHead {
+        path: "day".into(),
+        step: "day".into(),
+        label: String::new(),
+        verb: "load",
+        coordinates: json!([]),
+        iteration: 0,
+        counted: true,
+        spec: json!({}),
+        start: Nanos(0),
+        streams: vec![stream],
+    }
 }
 
 fn time<E>(clock: &Clock, work: impl FnOnce() -> Result<(), E>) -> Result<f64, E> {
