@@ -23,16 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut rng = Rng::new(1);
     let kinds: Vec<StreamSample> = (0..KINDS).map(|kind| second(kind, &mut rng)).collect();
     let clock = Clock::host();
-    let head = RunHead { interval: Nanos::SECOND, ..RunHead::default() };
-    let target = TargetHead {
-        name: "day".into(),
-        identity: "day".into(),
-        kind: "device",
-        size_bytes: 1,
-        block_bytes: 512,
-        facts: json!({}),
-    };
-    let mut run = RunWriter::create(&path, &head, &[target])?;
+    let mut run = day_run(&path)?;
     let cell = run.start_cell(&day_cell())?;
     let start = clock.now();
     let mut total = StreamSample::default();
@@ -84,6 +75,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("a limit is exceeded".into());
     }
     Ok(())
+}
+
+/// An empty run with one target.
+fn day_run(path: &std::path::Path) -> Result<RunWriter, store::StoreError> {
+    let head = RunHead { interval: Nanos::SECOND, ..RunHead::default() };
+    let target = TargetHead {
+        name: "day".into(),
+        identity: "day".into(),
+        kind: "device",
+        size_bytes: 1,
+        block_bytes: 512,
+        facts: json!({}),
+    };
+    RunWriter::create(path, &head, &[target])
 }
 
 /// One cell with one stream.
