@@ -24,9 +24,17 @@ fn instructions(engine: &str, depth: u32, entry: Entry, entries: u32) -> Option<
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The calibration runs workers too, under other plans: wait until it is over.
-    std::thread::sleep(Duration::from_millis(1500));
-    let result = find_thread(child.id(), "fathom-w0").and_then(|tid| count(tid, entry, entries));
+    // The calibration runs workers too, and they end: on a slow host another look is needed.
+    let mut result = Err(std::io::Error::other("never tried"));
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(1500));
+        result = find_thread(child.id(), "fathom-w0").and_then(|tid| count(tid, entry, entries));
+        let forbidden =
+            result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EPERM));
+        if result.is_ok() || forbidden {
+            break;
+        }
+    }
     child.kill().unwrap();
     child.wait().unwrap();
     match result {
