@@ -221,7 +221,8 @@ fn punted(cell: &CellEvidence<'_>) -> Option<Verdict> {
     }
     let text = format!(
         "the kernel handed requests to {} threads of its own (the target cannot take them without \
-         blocking): latencies hold that detour; compare with --engine sync",
+         blocking): latencies hold that detour, and the CPU figures leave those threads out; \
+         compare with --engine sync",
         cell.punt_threads
     );
     verdict("punted", Status::Warning, text, json!({"threads": cell.punt_threads}))

@@ -75,7 +75,8 @@ impl StreamSample {
     }
 }
 
-/// CPU time of the workers, kernel helper threads of the ring included.
+/// CPU time of the workers. Threads the kernel hands punted requests to are not in it; a cell with
+/// such threads says so in its verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
     /// In user mode, ns.

@@ -62,6 +62,11 @@ pub enum Refusal {
         /// What is on it.
         found: Vec<Found>,
     },
+    /// The name leads to another device than a moment ago.
+    #[error(
+        "{0}: leads to another device than a moment ago; look at `fathom devices` and run again"
+    )]
+    Changed(PathBuf),
     /// The kernel refuses writes to it.
     #[error("{0}: is read-only")]
     ReadOnly(PathBuf),
@@ -121,6 +126,10 @@ impl Permit {
                     return Err(Refusal::ReadOnly(path.clone()));
                 }
                 let claim = claim(path)?;
+                // The name may lead elsewhere by now: what was opened must be what is checked.
+                if !is_device(&claim.file, &device.name) {
+                    return Err(Refusal::Changed(path.clone()));
+                }
                 // Nobody can mount or claim it from here on: this second look decides.
                 refuse_use(usage_of_device(device))?;
                 let mut found = contents(path, device.size_bytes)?;
@@ -158,6 +167,13 @@ impl Permit {
         let flags = rustix::fs::fcntl_getfl(&self.file)?;
         Ok(Opened { direct: flags.contains(OFlags::DIRECT), file: self.file })
     }
+}
+
+/// Whether an open file is the block device of a kernel name.
+fn is_device(file: &OwnedFd, name: &str) -> bool {
+    let Ok(stat) = rustix::fs::fstat(file) else { return false };
+    let numbers = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+    crate::sysfs::name_of(numbers.0, numbers.1).as_deref() == Some(name)
 }
 
 /// Opens a device exclusively. A program that has just ended may hold it for a moment longer: its ring

@@ -100,9 +100,11 @@ fn job(
         "ctx": cell.facts["preempted"].as_u64().unwrap_or(0),
         "majf": 0,
         "minf": 0,
-        "iodepth_level": depth_levels(&["1", "2", "4", "8", "16", "32", ">=64"], depth, total),
-        "iodepth_submit": depth_levels(&["0", "4", "8", "16", "32", "64", ">=64"], depth.max(4), total),
-        "iodepth_complete": depth_levels(&["0", "4", "8", "16", "32", "64", ">=64"], depth.max(4), total),
+        "iodepth_level": depth_levels(
+            &["1", "2", "4", "8", "16", "32", ">=64"], (!open).then_some(depth), total,
+        ),
+        "iodepth_submit": depth_levels(&BATCHES, None, total),
+        "iodepth_complete": depth_levels(&BATCHES, None, total),
         "latency_ns": buckets(&counts, 1, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
         "latency_us": buckets(&counts, 1000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
         "latency_ms": buckets(
@@ -241,12 +243,16 @@ fn times<K: Kind>(hist: &Hist<K>, full: bool) -> Value {
     map
 }
 
-/// Share of the I/Os in each class of depth: ours is constant by construction.
-fn depth_levels(names: &[&str], depth: u64, total: u64) -> Value {
+/// Classes of batch sizes, which are not counted here: all zero, as fio prints what it did not see.
+const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
+
+/// Share of the I/Os in each class of depth. In closed loop the depth is constant by construction;
+/// without one (open loop, batches) nothing is claimed.
+fn depth_levels(names: &[&str], depth: Option<u64>, total: u64) -> Value {
     let class = |name: &&str| name.trim_start_matches(">=").parse::<u64>().unwrap_or(0);
-    let hit = names.iter().rposition(|name| class(name) <= depth).unwrap_or(0);
+    let hit = depth.and_then(|depth| names.iter().rposition(|name| class(name) <= depth));
     let share = |index: usize| {
-        if index == hit && total > 0 { 100.0 } else { 0.0 }
+        if hit == Some(index) && total > 0 { 100.0 } else { 0.0 }
     };
     let level = |(index, name): (usize, &&str)| ((*name).to_owned(), Value::from(share(index)));
     Value::Object(names.iter().enumerate().map(level).collect())
