@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A block size with the number of places it fits.
 #[derive(Clone, Debug)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// Bytes.
-    pub(crate) len: u32,
+    pub len: u32,
     /// Addresses are multiples of this, from the start of the range.
-    pub(crate) unit: u64,
+    pub unit: u64,
     /// Places in the range.
-    pub(crate) places: u64,
+    pub places: u64,
     /// Chosen when a 32-bit draw is below this.
-    pub(crate) below: u64,
+    pub below: u64,
 }
 
 /// Choices of a weighted mix over `span` bytes.
-pub(crate) fn choices(mix: &plan::BlockMix, align: Option<u64>, span: u64) -> Vec<Choice> {
+pub fn choices(mix: &plan::BlockMix, align: Option<u64>, span: u64) -> Vec<Choice> {
     let total: f64 = mix.0.iter().map(|&(_, weight)| weight).sum();
     let mut sum = 0.0;
     let choice = |&(block, weight): &(base::units::Bytes, f64)| {
@@ -38,43 +38,89 @@ pub(crate) fn choices(mix: &plan::BlockMix, align: Option<u64>, span: u64) -> Ve
 }
 
 /// The state of a pattern for one worker.
-pub(crate) enum Cursor {
+pub enum Cursor {
     /// A stream of its own.
-    Own { next: u64, start: u64, end: u64 },
+    Own {
+        /// Next address.
+        next: u64,
+        /// First byte.
+        start: u64,
+        /// End of the part.
+        end: u64,
+    },
     /// A stream that all workers of the target continue.
-    Shared { next: Arc<AtomicU64>, start: u64, span: u64 },
+    Shared {
+        /// Bytes issued, shared by the workers.
+        next: Arc<AtomicU64>,
+        /// First byte.
+        start: u64,
+        /// Length of the range.
+        span: u64,
+    },
     /// Uniform.
-    Random { start: u64 },
+    Random {
+        /// First byte.
+        start: u64,
+    },
     /// Each block once a pass: this worker takes every `step`-th of the permuted order.
-    Once { order: Permutation, index: u64, first: u64, step: u64, pass: u64, key: u64, start: u64 },
+    Once {
+        /// Order of this pass.
+        order: Permutation,
+        /// Next place in it.
+        index: u64,
+        /// First place of this worker.
+        first: u64,
+        /// Number of workers.
+        step: u64,
+        /// Number of the pass.
+        pass: u64,
+        /// Seed of the orders.
+        key: u64,
+        /// First byte.
+        start: u64,
+    },
     /// Zipf over blocks, scattered.
-    Zipf { zipf: Zipf, order: Permutation, start: u64 },
+    Zipf {
+        /// Ranks.
+        zipf: Zipf,
+        /// From rank to place.
+        order: Permutation,
+        /// First byte.
+        start: u64,
+    },
     /// Uniform within zones.
-    Zones { zones: Vec<ZonePart> },
+    Zones {
+        /// The zones.
+        zones: Vec<ZonePart>,
+    },
 }
 
 /// A zone on the target.
-pub(crate) struct ZonePart {
+pub struct ZonePart {
     below: u64,
     start: u64,
     span: u64,
 }
 
 /// What a cursor needs to know of its worker.
-pub(crate) struct CursorPlace {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) index: u32,
-    pub(crate) of: u32,
+pub struct CursorPlace {
+    /// First byte of the range.
+    pub start: u64,
+    /// Its end.
+    pub end: u64,
+    /// Number of the worker among its group.
+    pub index: u32,
+    /// Workers of the group.
+    pub of: u32,
     /// Seed shared by all workers of the load.
-    pub(crate) load_seed: u64,
+    pub load_seed: u64,
     /// Kept pointer of the stream.
-    pub(crate) pointer: Arc<AtomicU64>,
+    pub pointer: Arc<AtomicU64>,
 }
 
 impl Cursor {
     /// The cursor of a load for one worker.
-    pub(crate) fn new(load: &Load, place: &CursorPlace) -> Cursor {
+    pub fn new(load: &Load, place: &CursorPlace) -> Cursor {
         let CursorPlace { start, end, index, of, load_seed, .. } = *place;
         let unit = load.align.unwrap_or(load.block_max()).0;
         let blocks = ((end - start).saturating_sub(load.block_max().0) / unit + 1).max(1);
@@ -120,7 +166,7 @@ impl Cursor {
 
     /// Address and length of the next I/O.
     #[inline(always)]
-    pub(crate) fn next(&mut self, choice: &Choice, rng: &mut Rng) -> (u64, u32) {
+    pub fn next(&mut self, choice: &Choice, rng: &mut Rng) -> (u64, u32) {
         match self {
             Cursor::Random { start } => {
                 (*start + rng.below(choice.places) * choice.unit, choice.len)
@@ -161,7 +207,7 @@ impl Cursor {
     }
 
     /// Where a stream of this worker's own stands, from its start; none for other patterns.
-    pub(crate) fn pointer(&self) -> Option<u64> {
+    pub fn pointer(&self) -> Option<u64> {
         match self {
             Cursor::Own { next, start, .. } => Some(next - start),
             _ => None,

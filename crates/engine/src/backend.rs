@@ -14,7 +14,7 @@ use crate::{IoRecord, sync, uring};
 use base::clock::Clock;
 use base::rng::{Rng, derive};
 use base::sample::IntervalSample;
-use base::units::Bytes;
+use base::units::{Bytes, Nanos};
 use plan::{Demand, Load, Pattern};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,6 +51,44 @@ pub trait Backend {
         sink: &mut dyn Sink,
         interrupt: &AtomicBool,
     ) -> Result<CellEnd, EngineError>;
+
+    /// Lets time pass without I/O. Gives false where time passes by itself: the caller waits.
+    fn idle(&mut self, _time: Nanos) -> bool {
+        false
+    }
+
+    /// Purges or sets a target that only exists in this back end; none for targets of the host.
+    fn control(&mut self, _target: usize, _control: Control) -> Option<Result<String, String>> {
+        None
+    }
+
+    /// What a target of this back end counted itself; none for targets of the host.
+    fn counts(&self, _target: usize) -> Option<TargetCounts> {
+        None
+    }
+
+    /// Values worth recording at the end of an interval: source, name, value.
+    fn telemetry(&self) -> Vec<(String, &'static str, f64)> {
+        Vec::new()
+    }
+}
+
+/// What can be done to a virtual target between cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Nothing is on it any more.
+    Purge,
+    /// Its volatile write cache goes on or off.
+    WriteCache(bool),
+}
+
+/// What a target counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TargetCounts {
+    /// Bytes the host read.
+    pub read: u64,
+    /// Bytes the host wrote.
+    pub written: u64,
 }
 
 /// How a cell ended, and the facts about its running.
@@ -96,6 +134,8 @@ pub struct CellFacts {
     pub page_cache: bool,
     /// Records of single I/Os, when asked for.
     pub records: Vec<IoRecord>,
+    /// I/Os simulated one by one, where the target is virtual.
+    pub simulated_ios: u64,
 }
 
 /// Why a cell could not start.

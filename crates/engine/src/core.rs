@@ -18,12 +18,15 @@ pub(crate) const ALWAYS: u64 = u64::MAX;
 
 /// Boundaries of a cell on the run's clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timeline {
-    pub(crate) start: u64,
-    pub(crate) ramp: u64,
-    pub(crate) interval: u64,
+pub struct Timeline {
+    /// Start of the cell, in ns.
+    pub start: u64,
+    /// Length of the ramp, in ns.
+    pub ramp: u64,
+    /// Length of an interval, in ns.
+    pub interval: u64,
     /// End of counting; `u64::MAX` when only an amount ends the cell.
-    pub(crate) end: u64,
+    pub end: u64,
 }
 
 impl Timeline {
@@ -32,7 +35,7 @@ impl Timeline {
     }
 
     /// End of interval `seq`.
-    pub(crate) fn boundary(&self, seq: u64) -> u64 {
+    pub fn boundary(&self, seq: u64) -> u64 {
         let n_ramp = self.ramp_intervals();
         let counted = self.start + self.ramp;
         if seq < n_ramp {
@@ -43,12 +46,12 @@ impl Timeline {
     }
 
     /// Start of interval `seq`.
-    pub(crate) fn begin(&self, seq: u64) -> u64 {
+    pub fn begin(&self, seq: u64) -> u64 {
         if seq == 0 { self.start } else { self.boundary(seq - 1) }
     }
 
     /// Whether interval `seq` lies in the ramp.
-    pub(crate) fn is_ramp(&self, seq: u64) -> bool {
+    pub fn is_ramp(&self, seq: u64) -> bool {
         seq < self.ramp_intervals()
     }
 }

@@ -19,13 +19,15 @@ mod sync;
 mod sys;
 mod uring;
 
-pub use crate::core::IoRecord;
+pub use crate::core::{IoRecord, Timeline};
+pub use address::{Choice, Cursor, CursorPlace, ZonePart, choices};
 pub use arrival::Schedule;
 pub use backend::{
-    Backend, CellEnd, CellFacts, Engine, EngineError, Next, Outcome, Sink, host_backend,
+    Backend, CellEnd, CellFacts, Control, Engine, EngineError, Next, Outcome, Sink, TargetCounts,
+    host_backend,
 };
 pub use data::Filler;
 pub use external::fio_version;
 pub use fault::{Fault, FaultKind};
 pub use null::{OwnCost, measure_own_cost};
-pub use spec::{CellSpec, Direct, Polling, Target};
+pub use spec::{CellSpec, Direct, Polling, Stream, Target, extent, streams};

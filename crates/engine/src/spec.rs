@@ -76,13 +76,15 @@ pub struct CellSpec {
 
 /// A load on a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stream {
-    pub(crate) load: usize,
-    pub(crate) target: usize,
+pub struct Stream {
+    /// Index of the load in its cell.
+    pub load: usize,
+    /// Index of the target.
+    pub target: usize,
 }
 
 /// The streams of a cell in their fixed order: by load, then by target.
-pub(crate) fn streams(loads: &[Load], n_targets: usize) -> Vec<Stream> {
+pub fn streams(loads: &[Load], n_targets: usize) -> Vec<Stream> {
     let mut streams = Vec::new();
     for (load, spec) in loads.iter().enumerate() {
         for target in 0..n_targets {
@@ -119,6 +121,18 @@ pub(crate) struct WorkerSpec {
 const THREADS_MAX: usize = 8192;
 
 impl CellSpec {
+    /// Whether every load fits the unit and the size of each of its targets.
+    ///
+    /// # Errors
+    /// The first load that does not.
+    pub fn check(&self, targets: &[Target]) -> Result<(), EngineError> {
+        let all = streams(&self.loads, targets.len());
+        if all.is_empty() {
+            return Err(EngineError::NoWorkers);
+        }
+        all.iter().try_for_each(|s| check_fit(&self.loads[s.load], &targets[s.target]))
+    }
+
     /// The workers of this cell. With `one_at_a_time` each outstanding I/O becomes a worker.
     pub(crate) fn workers(
         &self,
@@ -213,7 +227,7 @@ impl CellSpec {
 }
 
 /// First and last+1 byte of a load on a target, aligned to what its addresses are multiples of.
-pub(crate) fn extent(load: &Load, target: &Target) -> (u64, u64) {
+pub fn extent(load: &Load, target: &Target) -> (u64, u64) {
     let unit = load.align.unwrap_or(Bytes(load.block_max().0.min(4096))).0.max(target.block.0);
     let start = load.range.0.resolve(target.size).0.next_multiple_of(unit);
     let end = load.range.1.resolve(target.size).0 / target.block.0 * target.block.0;
