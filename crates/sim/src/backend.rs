@@ -219,6 +219,13 @@ impl VirtualBackend {
         self.drives[target].flash.amplification()
     }
 
+    /// Changes how a drive is simulated from now on, and how many I/Os stand behind an entry of a
+    /// table; its flash stays as it is.
+    pub fn set_fidelity(&mut self, target: usize, fidelity: Fidelity, samples: u32) {
+        let setup = &mut self.drives[target].asked.setup;
+        (setup.fidelity, setup.samples) = (fidelity, samples);
+    }
+
     fn timeline(&self, cell: &CellSpec) -> Timeline {
         let start = self.clock.now().0;
         let ramp = cell.window.ramp.0;

@@ -219,8 +219,9 @@ impl Device {
 
     fn read_time(&mut self) -> u64 {
         let draw = self.rng.next();
+        let kind = ((draw & 0xffff_ffff) * self.timing.read_ns.len() as u64) >> 32;
         let retried = (draw >> 32) < self.timing.retry_below;
-        self.timing.read_ns[(draw & 3) as usize] + if retried { self.timing.retry_ns } else { 0 }
+        self.timing.read_ns[kind as usize] + if retried { self.timing.retry_ns } else { 0 }
     }
 
     fn part_read<M: Media>(&mut self, now: u64, id: Id, media: &mut M) {
@@ -307,9 +308,13 @@ impl Device {
         }
     }
 
+    /// Programs go round the dies; where the next one is busier than another, that one is taken.
     fn program(&mut self, now: u64, op: Op) {
         let die = self.next_die;
         self.next_die = (die + 1) % self.timing.dies;
+        let other = self.rng.below(u64::from(self.timing.dies)) as u32;
+        let waits = |die: u32| self.dies[die as usize].waits();
+        let die = if waits(other) < waits(die) { other } else { die };
         self.background(now, die, op);
     }
 

@@ -83,6 +83,11 @@ impl Die {
         now + delay
     }
 
+    /// Background operations in it.
+    pub(crate) fn waits(&self) -> usize {
+        self.waiting.len() + usize::from(self.running.is_some())
+    }
+
     /// A background operation arrives; gives when it is due if it starts at once.
     pub(crate) fn add(&mut self, now: u64, op: Op) -> Option<u64> {
         if self.running.is_some() {

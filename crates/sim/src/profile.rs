@@ -49,8 +49,8 @@ pub struct Flash {
     pub program_us: f64,
     /// The same in a sequential stream.
     pub sequential_program_us: f64,
-    /// A read operation, by the four kinds of page.
-    pub read_us: [f64; 4],
+    /// A read operation, by the kinds of page: equally likely values.
+    pub read_us: Vec<f64>,
     /// Share of read operations that are tried again.
     pub retry_share: f64,
     /// What a second try takes.
@@ -221,6 +221,7 @@ impl Profile {
             ),
             ((0.0..=1.0).contains(&flash.retry_share), "flash.retry_share is a share"),
             ((0.0..=10.0).contains(&flash.cleaning_read), "flash.cleaning_read must be 0 to 10"),
+            (!flash.read_us.is_empty(), "flash.read_us needs a value"),
             (!self.suspend.delay_us.is_empty(), "suspend.delay_us needs a value"),
             ((0.0..0.5).contains(&self.noise), "noise must be below 0.5"),
         ];

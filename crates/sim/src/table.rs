@@ -18,7 +18,7 @@ use std::collections::HashMap;
 /// Ratio of neighbouring amplifications.
 const GRID: f64 = 1.08;
 /// Steps of interpolation between neighbours.
-const STEPS: u32 = 16;
+const STEPS: u32 = 8;
 /// Part operations simulated for one entry, at most: large requests have many.
 const PARTS_MAX: u64 = 600_000;
 
@@ -265,6 +265,11 @@ impl Count for Gather {
     fn shed(&mut self, _stream: usize, _n: u64) {}
 }
 
+/// More samples than usual were asked for: more parts go with them.
+fn parts_max(work: &Workload<'_>) -> u64 {
+    PARTS_MAX.max(u64::from(work.samples) * 4)
+}
+
 /// Runs the workload at a fixed amplification until it is even, then for its samples.
 fn simulate(work: &Workload<'_>, amplification: f64, seed: u64) -> Entry {
     let window = Window { ramp: Nanos(0), time: None, amount: None };
@@ -277,7 +282,7 @@ fn simulate(work: &Workload<'_>, amplification: f64, seed: u64) -> Entry {
     let writes = work.loads.iter().any(|(_, load)| load.writes());
     let block = work.loads.iter().map(|(_, load)| load.block_max().0).max().unwrap_or(1);
     let parts = block.div_ceil(work.timing.page.min(work.timing.unit * 4)).max(1);
-    let samples = u64::from(work.samples).min((PARTS_MAX / parts).max(1000));
+    let samples = u64::from(work.samples).min((parts_max(work) / parts).max(1000));
     // Writes are even when the buffer is full and the dies' queues with it, or clearly never.
     let even_ns = if writes { 25 * work.timing.program_ns } else { 0 };
     let warm = 2 * host.slots() as u64 + 1000;

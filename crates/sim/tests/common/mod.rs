@@ -41,7 +41,6 @@ impl Got {
 /// A drive on a bench.
 pub(crate) struct Bench {
     pub(crate) backend: VirtualBackend,
-    pub(crate) clock: Clock,
     seed: u64,
 }
 
@@ -49,7 +48,7 @@ impl Bench {
     pub(crate) fn new(target: &str) -> Bench {
         let target = VirtualTarget::parse(target).unwrap();
         let clock = Clock::virtual_at(0);
-        Bench { backend: VirtualBackend::new(&[target], clock.clone()), clock, seed: 1 }
+        Bench { backend: VirtualBackend::new(&[target], clock), seed: 1 }
     }
 
     /// Runs a load given as the fields of a TOML table.
