@@ -81,6 +81,8 @@ pub struct CellEvidence<'a> {
     pub holes: f64,
     /// Clock drift since calibration in parts per million.
     pub drift_ppm: f64,
+    /// The target is simulated: the host does no I/O.
+    pub is_virtual: bool,
 }
 
 /// Share of all arrivals that may find every slot taken before the target counts as overloaded.
@@ -229,6 +231,9 @@ fn punted(cell: &CellEvidence<'_>) -> Option<Verdict> {
 }
 
 fn own_cost(cell: &CellEvidence<'_>) -> Option<Verdict> {
+    if cell.is_virtual {
+        return None;
+    }
     let ios = cell.counted.ios();
     let hists = [&cell.counted.reads.service, &cell.counted.writes.service];
     let sum: f64 = hists.iter().map(|hist| hist.sum_ns() as f64).sum();
@@ -248,6 +253,9 @@ fn own_cost(cell: &CellEvidence<'_>) -> Option<Verdict> {
 }
 
 fn cpu(cell: &CellEvidence<'_>) -> Option<Verdict> {
+    if cell.is_virtual {
+        return None;
+    }
     let lanes = f64::from(cell.workers.min(cell.cpus).max(1));
     let share = cell.cpu.total_ns() as f64 / (cell.len.0 as f64 * lanes).max(1.0);
     let evidence = json!({
@@ -299,6 +307,7 @@ mod tests {
             device: None,
             holes: 0.0,
             drift_ppm: 0.0,
+            is_virtual: false,
         }
     }
 

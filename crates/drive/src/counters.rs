@@ -2,6 +2,11 @@
 
 use crate::sysfs::{block_folder, number, text};
 use crate::target::{Kind, Subject};
+use base::units::Bytes;
+use rustix::fs::{FallocateFlags, fallocate};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 /// Bytes a device counted since it appeared: (read, written). None where it keeps no statistics.
@@ -27,4 +32,50 @@ pub fn holes(subject: &Subject) -> f64 {
         return 0.0;
     }
     (1.0 - meta.blocks() as f64 * 512.0 / meta.len() as f64).clamp(0.0, 1.0)
+}
+
+/// What tells later whether somebody wrote to a target in between.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+pub struct WriteState {
+    /// The boot the counter belongs to.
+    pub boot: String,
+    /// Bytes the device counted as written since it appeared; none for files.
+    pub written_bytes: Option<u64>,
+    /// Device and inode number of a file; none for devices.
+    pub file: Option<(u64, u64)>,
+    /// Last change of a file's content, in ms since the Unix epoch; none for devices.
+    pub modified_unix_ms: Option<i64>,
+}
+
+/// The state of a target now.
+pub fn write_state(subject: &Subject) -> WriteState {
+    let boot = text("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut state = WriteState { boot, ..WriteState::default() };
+    match &subject.kind {
+        Kind::Device(device) => {
+            state.written_bytes = device_bytes(&device.name).map(|(_, written)| written);
+        }
+        _ => {
+            if let Ok(meta) = std::fs::metadata(subject.open_path()) {
+                state.file = Some((meta.dev(), meta.ino()));
+                state.modified_unix_ms = Some(meta.mtime() * 1000 + meta.mtime_nsec() / 1_000_000);
+            }
+        }
+    }
+    state
+}
+
+/// Whether the volatile write cache of a device is on; none where the kernel does not say.
+pub fn write_cache(name: &str) -> Option<bool> {
+    Some(text(block_folder(name).join("queue/write_cache"))?.trim() == "write back")
+}
+
+/// Gives up everything on a target that was opened through a [`crate::Permit`]: its blocks hold
+/// nothing any more.
+///
+/// # Errors
+/// When the device or the file system cannot do it.
+pub fn deallocate(file: &OwnedFd, size: Bytes) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(file, flags, 0, size.0)?)
 }

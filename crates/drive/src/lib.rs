@@ -13,7 +13,7 @@ mod target;
 mod telemetry;
 mod usage;
 
-pub use counters::{device_bytes, holes};
+pub use counters::{WriteState, deallocate, device_bytes, holes, write_cache, write_state};
 pub use device::{Device, Link, discover, find};
 pub use host::{HostFacts, host_facts};
 pub use permit::{Opened, Permit, Refusal, open_for_reading};

@@ -25,6 +25,9 @@ use std::sync::mpsc::{Sender, channel};
 pub trait Sink {
     /// One interval, in order. The answer may end the cell.
     fn interval(&mut self, sample: IntervalSample) -> Next;
+
+    /// A value worth recording, from a back end that has some.
+    fn telemetry(&mut self, _at: Nanos, _source: &str, _name: &'static str, _value: f64) {}
 }
 
 /// Whether a cell goes on.
@@ -67,10 +70,6 @@ pub trait Backend {
         None
     }
 
-    /// Values worth recording at the end of an interval: source, name, value.
-    fn telemetry(&self) -> Vec<(String, &'static str, f64)> {
-        Vec::new()
-    }
 }
 
 /// What can be done to a virtual target between cells.

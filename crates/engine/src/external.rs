@@ -12,7 +12,7 @@ use base::clock::Clock;
 use base::hist::{Hist, Kind};
 use base::sample::{CpuUse, IntervalSample, Side, StreamSample};
 use base::units::Nanos;
-use plan::{Amount, Arrival, BlockMix, Demand, Load, Pattern};
+use plan::{Arrival, BlockMix, Demand, Load, Pattern};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Read;
@@ -225,10 +225,7 @@ fn job_file(
         put(&mut text, "iodepth", &load.depth);
         put(&mut text, "numjobs", &load.workers);
         if let Some(amount) = cell.window.amount {
-            let bytes = match amount {
-                Amount::Bytes(bytes) => bytes.0,
-                Amount::Passes(passes) => ((end - start) as f64 * passes) as u64,
-            };
+            let bytes = amount.on(end - start, target.size);
             put(&mut text, "io_size", &(bytes / u64::from(load.workers)));
         }
         put_load(&mut text, load)?;

@@ -2,7 +2,7 @@
 
 use crate::backend::EngineError;
 use base::units::{Bytes, Nanos};
-use plan::{Amount, Demand, Load, Pattern, Window};
+use plan::{Demand, Load, Pattern, Window};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -208,8 +208,7 @@ impl CellSpec {
         let (start, end) = extent(load, target);
         let total = match self.window.amount {
             None => return vec![u64::MAX; of as usize],
-            Some(Amount::Bytes(bytes)) => bytes.0,
-            Some(Amount::Passes(passes)) => ((end - start) as f64 * passes) as u64,
+            Some(amount) => amount.on(end - start, target.size),
         };
         let block = load.block_max().0.max(1);
         // Only a stream has a tail; elsewhere an amount means whole blocks.

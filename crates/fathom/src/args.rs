@@ -31,6 +31,10 @@ pub(crate) enum Command {
     Plan(PlanCommand),
     /// Run a plan
     Run(Run),
+    /// Go on with a run that was cut: killed, interrupted, failed, without power
+    Resume(Resume),
+    /// Predict what a change of a drive's setup does to a plan, on a virtual drive
+    Whatif(Whatif),
     /// Show a run in the terminal
     Show(Show),
     /// Export a run for other programs
@@ -92,7 +96,8 @@ pub(crate) enum EngineName {
 pub(crate) struct Run {
     /// Built-in name (see `fathom plans`) or plan file
     pub(crate) plan: String,
-    /// Devices, files or folders; a folder gets a scratch file. Default: this folder
+    /// Devices, files, folders or virtual drives (sim:MODEL); a folder gets a scratch file.
+    /// Default: this folder
     pub(crate) targets: Vec<PathBuf>,
     /// Change a parameter of the plan (see `fathom plan show`)
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -106,6 +111,13 @@ pub(crate) struct Run {
     /// Leave out every step that writes
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Take over purge and fills of an earlier run, where the plan allows it and nothing was written
+    /// since
+    #[arg(long)]
+    pub(crate) reuse: bool,
+    /// Keep no ledger of what is written to the drives
+    #[arg(long)]
+    pub(crate) no_ledger: bool,
     /// Engine
     #[arg(long, value_enum, default_value = "uring")]
     pub(crate) engine: EngineName,
@@ -115,6 +127,48 @@ pub(crate) struct Run {
     /// No progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Resume {
+    /// Run file
+    pub(crate) run: PathBuf,
+    /// Allow the plan to destroy what is on this drive: its serial number, as `fathom devices` shows
+    #[arg(long, value_name = "SERIAL")]
+    pub(crate) destroy: Vec<String>,
+    /// Leave out every step that writes, as the run did
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Keep no ledger of what is written to the drives
+    #[arg(long)]
+    pub(crate) no_ledger: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Whatif {
+    /// Built-in name (see `fathom plans`) or plan file
+    pub(crate) plan: String,
+    /// Profile of the drive: d5-p5430, tlc-3dwpd, client, or a file
+    #[arg(long)]
+    pub(crate) profile: String,
+    /// Capacity that stays usable; the rest becomes spare
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) over_provision: Option<String>,
+    /// Power cap, such as 15W
+    #[arg(long, value_name = "WATT")]
+    pub(crate) power: Option<String>,
+    /// Change a parameter of the plan (see `fathom plan show`)
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

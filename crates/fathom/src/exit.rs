@@ -57,7 +57,7 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     }
     match error.downcast_ref::<RunError>() {
         Some(RunError::Refused(_)) => Exit::Refused,
-        Some(RunError::Target(_) | RunError::NothingToDo) => Exit::Usage,
+        Some(RunError::Target(_) | RunError::NothingToDo | RunError::NotHere(_)) => Exit::Usage,
         _ => Exit::Failed,
     }
 }

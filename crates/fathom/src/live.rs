@@ -1,11 +1,11 @@
 //! Progress: bars with the last second's figures in a terminal, plain lines elsewhere.
 
-use analysis::{Status, summarize_counts};
+use analysis::{Status, Tracked, summarize_counts};
 use base::clock::Clock;
 use base::sample::{IntervalSample, StreamSample};
 use base::units::{Nanos, format_latency, format_rate, format_span, three_digits};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use plan::Estimate;
+use plan::{Estimate, SteadyRule};
 use report::cell_line;
 use runner::{CellPlan, Observer, Progress};
 use std::collections::VecDeque;
@@ -104,11 +104,17 @@ impl Live {
         Nanos(timed.saturating_sub(here) + Nanos::from_secs_f64(bytes / self.rate_bytes).0)
     }
 
-    fn started(&mut self, file: &std::path::Path, estimate: Estimate) {
+    fn started(&mut self, file: &std::path::Path, estimate: Estimate, most: Estimate) {
+        self.estimate = most;
+        let longest = format_span(self.eta());
         self.estimate = estimate;
         let cells = estimate.cells;
         let time = format_span(self.eta());
-        self.say(&format!("{}: {cells} cells, about {time}", file.display()));
+        let range = match most.cells == cells && longest == time {
+            true => String::new(),
+            false => format!(" if steady at the first chance, {} cells, {longest} at most", most.cells),
+        };
+        self.say(&format!("{}: {cells} cells, about {time}{range}", file.display()));
         if let Place::Bars(bars) = &self.place {
             bars.overall.set_length(u64::from(cells.max(1)));
         }
@@ -212,7 +218,10 @@ impl Live {
 impl Observer for Live {
     fn on(&mut self, progress: Progress<'_>) {
         match progress {
-            Progress::Started { file, estimate } => self.started(file, estimate),
+            Progress::Started { file, estimate, most } => self.started(file, estimate, most),
+            Progress::Round { path, round, most, tracked, rule } => {
+                self.say(&round_line(path, round, most, tracked, rule));
+            }
             Progress::Note(text) => self.say(&format!("note: {text}")),
             Progress::CellStarted(cell) => self.cell_started(cell),
             Progress::Interval(sample) => self.interval(sample),
@@ -231,6 +240,31 @@ impl Observer for Live {
             }
         }
     }
+}
+
+/// A round's end in one line: each tracked value and how its window stands.
+fn round_line(path: &str, round: u32, most: u32, tracked: &[Tracked], rule: SteadyRule) -> String {
+    let series = |series: &Tracked| {
+        let value = series.values.last().copied().unwrap_or(f64::NAN);
+        let window = series.last_window(rule);
+        let state = if window.steady {
+            "steady".to_owned()
+        } else if window.points.len() < rule.window as usize {
+            format!("{} of {} values", window.points.len(), rule.window)
+        } else {
+            let share = |value: f64| value / window.average * 100.0;
+            format!(
+                "range {:.1} % of {} %, slope {:.1} % of {} %",
+                share(window.range),
+                rule.range_percent,
+                share(window.slope_excursion),
+                rule.slope_percent
+            )
+        };
+        format!("{} {} ({state})", series.name, three_digits(value))
+    };
+    let all: Vec<String> = tracked.iter().map(series).collect();
+    format!("{path}: round {round} of at most {most}: {}", all.join("; "))
 }
 
 fn name_of(cell: &CellPlan) -> String {

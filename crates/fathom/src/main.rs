@@ -24,6 +24,8 @@ fn main() -> std::process::ExitCode {
         Command::Plan(PlanCommand::Show(args)) => commands::plans::show(&args),
         Command::Plan(PlanCommand::Check(args)) => commands::plans::check(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::Resume(args) => commands::resume::run(&args),
+        Command::Whatif(args) => commands::whatif::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Export(args) => commands::export::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),

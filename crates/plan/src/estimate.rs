@@ -1,6 +1,6 @@
 //! What a plan will cost before it starts: time, and bytes written.
 
-use crate::model::{Amount, Cell, Plan, Step, Verb};
+use crate::model::{Cell, Plan, Step, Verb};
 use base::units::{Bytes, Nanos};
 
 /// Time and writes of a plan. Amounts take time by the assumed rate; cells that end by time write by
@@ -40,61 +40,85 @@ impl Estimate {
     }
 }
 
-/// Estimates a plan on targets of `size` each.
-pub fn estimate(plan: &Plan, size: Bytes) -> Estimate {
-    steps(&plan.steps, size)
+/// How far rounds and steady states are taken to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Steady at the first chance.
+    Least,
+    /// Never steady.
+    Most,
 }
 
-fn steps(list: &[Step], size: Bytes) -> Estimate {
+/// Estimates a plan on targets of `size` each, with everything steady at the first chance.
+pub fn estimate(plan: &Plan, size: Bytes) -> Estimate {
+    steps(&plan.steps, size, Bound::Least)
+}
+
+/// Estimates a plan on targets of `size` each, with nothing ever steady.
+pub fn estimate_most(plan: &Plan, size: Bytes) -> Estimate {
+    steps(&plan.steps, size, Bound::Most)
+}
+
+fn steps(list: &[Step], size: Bytes, bound: Bound) -> Estimate {
     let mut sum = Estimate::default();
     for step in list {
-        sum.add(one(step, size), 1);
+        sum.add(one(step, size, bound), 1);
     }
     sum
 }
 
-fn one(step: &Step, size: Bytes) -> Estimate {
+fn one(step: &Step, size: Bytes, bound: Bound) -> Estimate {
+    let mut sum = Estimate::default();
     match &step.verb {
-        Verb::Fill(cell_) | Verb::Load(cell_) => cell(cell_, size),
+        Verb::Fill(cell_) | Verb::Load(cell_) => return cell(cell_, size, bound),
         Verb::Sweep(sweep) => {
-            let mut sum = Estimate::default();
-            sweep.cells.iter().for_each(|point| sum.add(cell(&point.cell, size), 1));
-            sum
+            sweep.cells.iter().for_each(|point| sum.add(cell(&point.cell, size, bound), 1));
         }
         Verb::Curve(curve) => {
-            let mut sum = Estimate::default();
-            sum.add(cell(&curve.cell, size), 1 + curve.percents.len() as u64);
-            sum
+            sum.add(cell(&curve.cell, size, bound), 1 + curve.percents.len() as u64);
         }
         Verb::Repeat(repeat) => {
-            let mut sum = Estimate::default();
             let times = u64::from(repeat.times + repeat.discard);
-            sum.add(steps(&repeat.steps, size), times);
+            sum.add(steps(&repeat.steps, size, bound), times);
             sum.timed.0 += repeat.gap.0 * times.saturating_sub(1);
-            sum
         }
-        Verb::Idle(time) => Estimate { timed: *time, ..Estimate::default() },
+        Verb::Rounds(rounds) => {
+            let times = if bound == Bound::Least { rounds.rule.window } else { rounds.most };
+            sum.add(steps(&rounds.steps, size, bound), u64::from(times));
+        }
+        Verb::Points(points) => {
+            sum.add(steps(&points.steps, size, bound), points.picks.len() as u64);
+        }
+        Verb::Group(inner) => return steps(inner, size, bound),
+        Verb::Idle(time) => sum.timed = *time,
+        Verb::Purge(_) | Verb::Set(_) => {}
     }
+    sum
 }
 
-fn cell(cell: &Cell, size: Bytes) -> Estimate {
+fn cell(cell: &Cell, size: Bytes, bound: Bound) -> Estimate {
     let n = cell.loads.len().max(1) as f64;
     let written: f64 =
         cell.loads.iter().map(|load| (100.0 - load.read_percent) / 100.0).sum::<f64>() / n;
     let mut sum = Estimate { cells: 1, ..Estimate::default() };
-    match (cell.window.time, cell.window.amount) {
-        (Some(time), None) => {
+    let earliest = cell.until.filter(|_| bound == Bound::Least).map(|until| {
+        Nanos(until.every.0 * u64::from(until.rule.window - 1) + until.average.0)
+    });
+    let time = match (cell.window.time, earliest) {
+        (Some(time), Some(earliest)) => Some(time.min(earliest)),
+        (time, earliest) => time.or(earliest),
+    };
+    match (time, cell.window.amount) {
+        // A time that is given ends a cell, also where an amount might end it before.
+        (Some(time), _) => {
             sum.timed = Nanos(cell.window.ramp.0 + time.0);
             sum.timed_writing = Nanos((sum.timed.0 as f64 * written) as u64);
         }
-        (_, Some(amount)) => {
-            let range = cell.loads.first().map_or(size, |load| {
-                Bytes(load.range.1.resolve(size).0.saturating_sub(load.range.0.resolve(size).0))
+        (None, Some(amount)) => {
+            let range = cell.loads.first().map_or(size.0, |load| {
+                load.range.1.resolve(size).0.saturating_sub(load.range.0.resolve(size).0)
             });
-            let moved = match amount {
-                Amount::Bytes(bytes) => bytes.0,
-                Amount::Passes(passes) => (range.0 as f64 * passes) as u64,
-            };
+            let moved = amount.on(range, size);
             sum.amount = Bytes(moved);
             sum.amount_written = Bytes((moved as f64 * written) as u64);
             sum.timed = cell.window.ramp;

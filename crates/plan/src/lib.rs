@@ -5,6 +5,7 @@
 
 mod builtin;
 mod estimate;
+mod method;
 mod model;
 mod params;
 mod parse;
@@ -12,7 +13,8 @@ mod reader;
 mod suggest;
 
 pub use builtin::{BUILTIN, Builtin, find_builtin};
-pub use estimate::{Estimate, estimate};
+pub use estimate::{Bound, Estimate, estimate, estimate_most};
+pub use method::*;
 pub use model::*;
 pub use params::{Param, ParamKind};
 pub use parse::parse;

@@ -1,5 +1,6 @@
 //! What a plan says, after every check: plan > step > cell, in the words of the glossary.
 
+use crate::method::{Points, Purge, Rounds, Setting, Until};
 use crate::params::Param;
 use base::units::{Bytes, Nanos, format_block, format_rate};
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub struct Plan {
     pub interval: Nanos,
     /// Size of the scratch file where the target is a folder or none.
     pub scratch: Bytes,
+    /// What the plan claims to follow, when it does.
+    pub claim: Option<Claim>,
     /// The method, in order.
     pub steps: Vec<Step>,
     /// The text it was read from, for the run file.
@@ -41,11 +44,28 @@ impl Plan {
     }
 }
 
+/// The document a plan follows, and where this run does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// Short name of the method, such as `PTS`.
+    pub method: String,
+    /// How it follows it, such as `modelled on SNIA PTS 2.0.2`.
+    pub standard: String,
+    /// Points of the document that were not checked against its text.
+    pub unverified: Vec<String>,
+    /// Where parameters differ from the method; not the method any more when there is one.
+    pub deviations: Vec<String>,
+}
+
 /// One step: a verb with a name.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Unique among its siblings.
     pub name: String,
+    /// The method allows no gap in it: when a run is cut inside, the whole step is repeated.
+    pub continuous: bool,
+    /// What it did to the drive may be taken over from an earlier run, if nothing was written since.
+    pub reuse: bool,
     /// What it does.
     pub verb: Verb,
 }
@@ -58,7 +78,11 @@ impl Step {
             Verb::Sweep(sweep) => sweep.cells.iter().any(|cell| cell.cell.writes()),
             Verb::Curve(curve) => curve.cell.writes(),
             Verb::Repeat(repeat) => repeat.steps.iter().any(Step::writes),
-            Verb::Idle(_) => false,
+            Verb::Rounds(rounds) => rounds.steps.iter().any(Step::writes),
+            Verb::Points(points) => points.steps.iter().any(Step::writes),
+            Verb::Group(steps) => steps.iter().any(Step::writes),
+            Verb::Purge(purge) => *purge != Purge::None,
+            Verb::Idle(_) | Verb::Set(_) => false,
         }
     }
 }
@@ -78,6 +102,35 @@ pub enum Verb {
     Repeat(Repeat),
     /// Nothing, for a time.
     Idle(Nanos),
+    /// Puts the media in the state of never having been written.
+    Purge(Purge),
+    /// Changes how the drive is set up.
+    Set(Setting),
+    /// The children until steady.
+    Rounds(Rounds),
+    /// Chooses cells of an earlier sweep and runs the children at each.
+    Points(Points),
+    /// The steps of another plan.
+    Group(Vec<Step>),
+}
+
+impl Verb {
+    /// The word of the plan language.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verb::Fill(_) => "fill",
+            Verb::Load(_) => "load",
+            Verb::Sweep(_) => "sweep",
+            Verb::Curve(_) => "curve",
+            Verb::Repeat(_) => "repeat",
+            Verb::Idle(_) => "idle",
+            Verb::Purge(_) => "purge",
+            Verb::Set(_) => "set",
+            Verb::Rounds(_) => "rounds",
+            Verb::Points(_) => "points",
+            Verb::Group(_) => "plan",
+        }
+    }
 }
 
 /// One measurement: loads side by side for one window.
@@ -87,6 +140,8 @@ pub struct Cell {
     pub loads: Vec<Load>,
     /// When it starts to count and when it ends.
     pub window: Window,
+    /// Ends before its window when it is steady.
+    pub until: Option<Until>,
 }
 
 impl Cell {
@@ -114,6 +169,19 @@ pub enum Amount {
     Bytes(Bytes),
     /// Times the range of the load.
     Passes(f64),
+    /// Times the capacity of the target, whatever the range.
+    Capacities(f64),
+}
+
+impl Amount {
+    /// Bytes on a target of `size` for a load whose range has `range_bytes`.
+    pub fn on(self, range_bytes: u64, size: Bytes) -> u64 {
+        match self {
+            Amount::Bytes(bytes) => bytes.0,
+            Amount::Passes(passes) => (range_bytes as f64 * passes) as u64,
+            Amount::Capacities(times) => (size.0 as f64 * times) as u64,
+        }
+    }
 }
 
 /// An access pattern with a demand.

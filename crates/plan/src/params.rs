@@ -18,6 +18,10 @@ pub struct Param {
     pub limits: (String, String),
     /// One line for people.
     pub about: String,
+    /// Part of the method that the plan claims to follow: another value is a deviation.
+    pub method: bool,
+    /// Values that set others: name of the value, then parameter and value.
+    pub choices: Vec<(String, Vec<(String, String)>)>,
 }
 
 /// Kind of a parameter's values.
@@ -71,6 +75,10 @@ impl ParamKind {
 impl Param {
     /// Checks a value against kind and limits.
     fn check(&self, value: &str) -> Result<(), String> {
+        if !self.choices.is_empty() && !self.choices.iter().any(|(name, _)| name == value) {
+            let known = self.choices.iter().map(|(name, _)| name.as_str());
+            return Err(unknown("choice", value, known));
+        }
         let measured = self.kind.measure(value)?;
         let (min, max) = &self.limits;
         if !min.is_empty() && measured < self.kind.measure(min)? {
@@ -111,6 +119,8 @@ fn read_param(name: &str, mut fields: Table<'_>) -> Option<Param> {
     let kind = fields.take("kind").and_then(|v| v.word(&KINDS));
     let min = fields.take("min").map(|v| v.as_written()).unwrap_or_default();
     let max = fields.take("max").map(|v| v.as_written()).unwrap_or_default();
+    let method = fields.take("method").and_then(|v| v.flag()).unwrap_or(false);
+    let choices = fields.take("choice").map(|v| read_choices(&v)).unwrap_or_default();
     let about = fields.take("about").and_then(|v| v.text()).unwrap_or_default();
     fields.finish();
     let default = default?;
@@ -122,7 +132,43 @@ fn read_param(name: &str, mut fields: Table<'_>) -> Option<Param> {
         kind,
         limits: (min, max),
         about,
+        method,
+        choices,
     })
+}
+
+/// `choice.NAME = { parameter = value, ... }`.
+fn read_choices(value: &Value<'_>) -> Vec<(String, Vec<(String, String)>)> {
+    let Some(table) = value.table("choice") else {
+        return Vec::new();
+    };
+    let sets = |(name, _, value): (String, _, Value<'_>)| {
+        let fields = value.table("values").map(|fields| fields.in_order()).unwrap_or_default();
+        (name, fields.into_iter().map(|(key, _, value)| (key, value.as_written())).collect())
+    };
+    table.in_order().into_iter().map(sets).collect()
+}
+
+/// The chosen values become the defaults of the parameters they set.
+fn apply_choices(params: &mut [Param], settings: &[(String, String)]) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    let chosen: Vec<(String, String)> = params
+        .iter()
+        .filter_map(|p| p.choices.iter().find(|(name, _)| *name == p.value))
+        .flat_map(|(_, sets)| sets.clone())
+        .collect();
+    for (name, value) in chosen {
+        match params.iter_mut().find(|param| param.name == name) {
+            Some(param) => {
+                param.default.clone_from(&value);
+                if !settings.iter().any(|(set, _)| *set == name) {
+                    param.value = value;
+                }
+            }
+            None => mistakes.push(format!("a choice sets the unknown parameter `{name}`")),
+        }
+    }
+    mistakes
 }
 
 /// Puts the values of `--set` in force.
@@ -141,5 +187,6 @@ pub(crate) fn apply_settings(params: &mut [Param], settings: &[(String, String)]
             }
         }
     }
+    mistakes.extend(apply_choices(params, settings));
     mistakes
 }

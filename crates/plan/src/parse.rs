@@ -1,11 +1,12 @@
 //! From TOML to a checked [`Plan`]. Every mistake is gathered, none stops the reading.
 
 mod load;
+mod method;
 mod step;
 #[cfg(test)]
 mod tests;
 
-use crate::model::Plan;
+use crate::model::{Claim, Plan};
 use crate::params::{apply_settings, read_params};
 use crate::reader::{Context, PlanError, PlanErrors, Table, Value};
 use base::units::{Bytes, Nanos};
@@ -21,6 +22,16 @@ const SCRATCH: Bytes = Bytes(1 << 30);
 /// # Errors
 /// All mistakes found, each with its place.
 pub fn parse(file: &str, text: &str, settings: &[(String, String)]) -> Result<Plan, PlanErrors> {
+    parse_nested(file, text, settings, 0)
+}
+
+/// As [`parse`], for a plan within plans.
+fn parse_nested(
+    file: &str,
+    text: &str,
+    settings: &[(String, String)],
+    level: usize,
+) -> Result<Plan, PlanErrors> {
     let (tree, syntax) = DeTable::parse_recoverable(text);
     let head = |params| Context { file, text, params, errors: RefCell::new(Vec::new()) };
     let first = head(Vec::new());
@@ -40,12 +51,17 @@ pub fn parse(file: &str, text: &str, settings: &[(String, String)]) -> Result<Pl
     for message in mistakes {
         ctx.errors.borrow_mut().push(PlanError { file: file.into(), line: 1, column: 1, message });
     }
-    let plan = read_plan(&ctx, tree.get_ref(), text);
+    let plan = read_plan(&ctx, tree.get_ref(), text, level);
     let errors = ctx.errors.take();
     if errors.is_empty() { Ok(plan) } else { Err(PlanErrors(errors)) }
 }
 
-fn read_plan<'a>(ctx: &'a Context<'a>, tree: &'a DeTable<'a>, text: &str) -> Plan {
+fn read_plan<'a>(
+    ctx: &'a Context<'a>,
+    tree: &'a DeTable<'a>,
+    text: &str,
+    level: usize,
+) -> Plan {
     let mut table = Table::new(ctx, "plan", tree, 0..0);
     table.take("params");
     let name = table.take("name").and_then(|v| read_name(&v));
@@ -53,6 +69,7 @@ fn read_plan<'a>(ctx: &'a Context<'a>, tree: &'a DeTable<'a>, text: &str) -> Pla
     let seed = table.take("seed").and_then(|v| v.count(0, 1 << 53)).unwrap_or(1);
     let interval = table.take("interval").and_then(|v| v.span()).unwrap_or(INTERVAL);
     let scratch = table.take("scratch").and_then(|v| v.bytes()).unwrap_or(SCRATCH);
+    let claim = table.take("claim").map(|v| read_claim(&v));
     let steps = table.take("step");
     if name.is_none() {
         table.error("a plan needs a `name`, such as name = \"my-test\"");
@@ -67,7 +84,9 @@ fn read_plan<'a>(ctx: &'a Context<'a>, tree: &'a DeTable<'a>, text: &str) -> Pla
         table.error("`scratch` must be at least 1MiB");
     }
     table.finish();
-    let steps = steps.map(|value| step::read_steps(&value)).unwrap_or_default();
+    let mut nested = Vec::new();
+    let steps = steps.map(|value| step::read_steps(&value, level, &mut nested)).unwrap_or_default();
+    let claim = whole_claim(claim, nested, &ctx.params);
     Plan {
         name: name.unwrap_or_default(),
         title,
@@ -75,9 +94,51 @@ fn read_plan<'a>(ctx: &'a Context<'a>, tree: &'a DeTable<'a>, text: &str) -> Pla
         seed,
         interval,
         scratch,
+        claim,
         steps,
         source: text.to_owned(),
     }
+}
+
+/// `claim = { method = "PTS", standard = "...", unverified = [...] }`.
+fn read_claim(value: &Value<'_>) -> Claim {
+    let Some(mut fields) = value.table("claim") else {
+        return Claim::default();
+    };
+    let method = fields.take("method").and_then(|v| v.text()).unwrap_or_default();
+    let standard = fields.take("standard").and_then(|v| v.text()).unwrap_or_default();
+    let unverified = fields.take("unverified").map(|v| v.items()).unwrap_or_default();
+    if method.is_empty() || standard.is_empty() {
+        fields.error("a claim needs `method` and `standard`");
+    }
+    fields.finish();
+    let unverified = unverified.iter().filter_map(Value::text).collect();
+    Claim { method, standard, unverified, deviations: Vec::new() }
+}
+
+/// What a plan claims, with the claims of plans in it and the parameters that are not the method's.
+fn whole_claim(
+    own: Option<Claim>,
+    nested: Vec<(String, Claim)>,
+    params: &[crate::params::Param],
+) -> Option<Claim> {
+    let mut claim = own?;
+    for (_, inner) in nested {
+        for point in inner.unverified {
+            if !claim.unverified.contains(&point) {
+                claim.unverified.push(point);
+            }
+        }
+        for deviation in inner.deviations {
+            if !claim.deviations.contains(&deviation) {
+                claim.deviations.push(deviation);
+            }
+        }
+    }
+    for param in params.iter().filter(|param| param.method && param.value != param.default) {
+        claim.deviations.push(format!("{}={} instead of {}", param.name, param.value, param.default));
+    }
+    Some(claim)
 }
 
 /// A name that may stand in a file name and in a path of steps.

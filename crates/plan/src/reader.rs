@@ -204,6 +204,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// True or false, also written as text (`--set x=true`).
+    pub(crate) fn flag(&self) -> Option<bool> {
+        match &self.raw {
+            Raw::Bool(value) => Some(*value),
+            Raw::Text(text) if text == "true" => Some(true),
+            Raw::Text(text) if text == "false" => Some(false),
+            _ => self.mismatch("true or false"),
+        }
+    }
+
     /// One of several words.
     pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
         let text = self.text()?;

@@ -37,6 +37,7 @@ pub fn fio_json(run: &RunFile) -> Result<Value, OutputError> {
         "jobs": jobs,
         "disk_util": [],
         "fathom": {
+            "steady_state": crate::steady::as_json(run),
             "version": run.meta("fathom_version"),
             "state": run.state.word(),
             "valid": run.state == store::State::Done,

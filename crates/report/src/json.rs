@@ -1,6 +1,10 @@
 //! The run as one JSON document. Its shape has a version; golden files hold it.
 
-use analysis::{CellSummary, Latency, SideSummary, percentile_name, rows, summarize};
+use crate::steady;
+use analysis::{
+    CellSummary, Latency, SideSummary, SteadyGroup, claim_of, percentile_name, rows, steady_groups,
+    summarize,
+};
 use serde_json::{Map, Value, json};
 use store::{CellRecord, RunFile};
 
@@ -10,6 +14,7 @@ pub const JSON_VERSION: u32 = 1;
 /// The whole run but its intervals.
 pub fn document(run: &RunFile) -> Value {
     let number = |key: &str| run.meta(key).parse::<u64>().ok();
+    let groups = steady_groups(run);
     json!({
         "fathom_json": JSON_VERSION,
         "fathom_version": run.meta("fathom_version"),
@@ -30,7 +35,7 @@ pub fn document(run: &RunFile) -> Value {
         "host": run.meta_json("host"),
         "instrument": run.meta_json("instrument"),
         "targets": run.targets,
-        "cells": run.cells.iter().map(|cell| cell_json(run, cell)).collect::<Vec<_>>(),
+        "cells": run.cells.iter().map(|cell| cell_json(run, &groups, cell)).collect::<Vec<_>>(),
         "rows": rows(&run.cells).iter().map(|row| json!({
             "name": row.name,
             "runs": row.times,
@@ -41,6 +46,11 @@ pub fn document(run: &RunFile) -> Value {
             "best_latency_ns": row.best_latency_ns,
             "mean_latency_ns": row.mean_latency_ns,
             "cov_percent": row.cov_percent,
+        })).collect::<Vec<_>>(),
+        "claim": run.meta_json("claim"),
+        "steady_state": steady::as_json(run),
+        "repeated_cells": run.repeated.iter().map(|cell| json!({
+            "id": cell.id, "path": cell.path, "label": cell.label, "why": cell.message,
         })).collect::<Vec<_>>(),
         "events": run.events.iter().map(|event| json!({
             "at_ns": event.at.0, "cell": event.cell, "kind": event.kind, "text": event.text,
@@ -63,7 +73,7 @@ fn verdicts(run: &RunFile, cell: Option<i64>) -> Vec<Value> {
         .collect()
 }
 
-fn cell_json(run: &RunFile, cell: &CellRecord) -> Value {
+fn cell_json(run: &RunFile, groups: &[SteadyGroup], cell: &CellRecord) -> Value {
     let CellSummary { seconds, iops, bandwidth_bytes, reads, writes, lateness, .. } =
         summarize(cell);
     let summary = summarize(cell);
@@ -80,6 +90,9 @@ fn cell_json(run: &RunFile, cell: &CellRecord) -> Value {
         "counted": cell.counted,
         "status": cell.status,
         "valid": valid,
+        "steady_state": claim_of(run, groups, cell).map(|group| json!({
+            "path": group.path, "reached": group.reached,
+        })),
         "message": cell.message,
         "start_ns": cell.start.0,
         "seconds": seconds,

@@ -3,6 +3,7 @@
 mod fio;
 mod json;
 mod output;
+mod steady;
 mod table;
 mod text;
 

@@ -1,7 +1,9 @@
 //! Long tidy tables: one observation a row, units in the column names. As CSV or Parquet.
 
 use crate::output::OutputError;
-use analysis::{NINES, percentile_name, summarize, summarize_counts};
+use analysis::{
+    NINES, claim_of, percentile_name, steady_groups, summarize, summarize_counts,
+};
 use base::hist::{Hist, Kind, bucket_low, bucket_mid, bucket_width};
 use base::sample::{CpuUse, Side};
 use base::units::Nanos;
@@ -237,12 +239,21 @@ fn latency_fields<K: Kind>(hist: &Hist<K>) -> Vec<Field> {
 pub fn cells_table(run: &RunFile) -> Table {
     let mut columns = who_columns();
     columns.push(("status".into(), ColumnKind::Text));
+    columns.push(("steady_state".into(), ColumnKind::Text));
+    columns.push(("drive_fills_since_purge".into(), ColumnKind::Number));
     columns.push(("seconds".into(), ColumnKind::Number));
     columns.push(("cpu".into(), ColumnKind::Number));
     columns.extend(count_columns());
     let mut table = Table::new(columns);
+    let groups = steady_groups(run);
     for cell in &run.cells {
         let cpu = summarize(cell).cpu;
+        let steady = match claim_of(run, &groups, cell) {
+            Some(group) if group.reached => Field::Text("reached".into()),
+            Some(_) => Field::Text("not reached".into()),
+            None => Field::Null,
+        };
+        let fills = cell.facts["fills_since_purge"].as_f64().map_or(Field::Null, Field::Number);
         for (index, stream) in cell.totals.iter().enumerate() {
             for (direction, side) in [("read", &stream.reads), ("write", &stream.writes)] {
                 if side.ios() == 0 && side.errors == 0 {
@@ -250,6 +261,8 @@ pub fn cells_table(run: &RunFile) -> Table {
                 }
                 let mut row = who(cell, index);
                 row.push(Field::Text(cell.status.clone()));
+                row.push(steady.clone());
+                row.push(fills.clone());
                 row.push(Field::Number(cell.len.as_secs_f64()));
                 row.push(Field::Number(cpu));
                 row.extend(count_fields(direction, side, cell.len));

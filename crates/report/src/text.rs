@@ -1,6 +1,9 @@
 //! Tables for the terminal.
 
-use analysis::{CellSummary, Latency, NINES, percentile_name, rows, summarize};
+use crate::steady;
+use analysis::{
+    CellSummary, Latency, NINES, in_rounds, percentile_name, rows, steady_groups, summarize,
+};
 use base::units::{
     Bytes, Nanos, format_bytes_decimal, format_latency, format_rate, format_span, three_digits,
 };
@@ -88,8 +91,17 @@ pub fn show(run: &RunFile) -> String {
     if counted.is_empty() {
         text.push_str("\nNothing was measured.\n");
     } else {
-        text.push('\n');
-        text.push_str(&results(&counted));
+        let groups = steady_groups(run);
+        text.push_str(&steady::sections(run));
+        let listed: Vec<&CellRecord> = counted
+            .iter()
+            .copied()
+            .filter(|cell| !in_rounds(&groups, cell) && !is_one_of_many(run, cell))
+            .collect();
+        if !listed.is_empty() {
+            text.push('\n');
+            text.push_str(&results(&listed));
+        }
         text.push_str(&nines(&counted));
         text.push_str(&repeated(run));
     }
@@ -97,11 +109,26 @@ pub fn show(run: &RunFile) -> String {
     text
 }
 
+/// Repetitions above which single cells are left to the exports.
+const LISTED_MAX: u32 = 20;
+
+/// Whether a cell stands in a long repetition, where only peak and mean are worth a line.
+fn is_one_of_many(run: &RunFile, cell: &CellRecord) -> bool {
+    let Some((group, _)) = cell.path.rsplit_once('#') else {
+        return false;
+    };
+    let same = |other: &&CellRecord| {
+        other.path.rsplit_once('#').is_some_and(|(path, _)| path == group)
+    };
+    run.cells.iter().filter(same).map(|other| other.iteration).max().unwrap_or(0) > LISTED_MAX
+}
+
 fn head(run: &RunFile) -> String {
     let mut text = String::new();
     let title = run.meta("plan_title");
     let _ = writeln!(text, "{}: {title}", run.meta("plan_name"));
     let _ = writeln!(text, "State    {}", state_line(run.state));
+    text.push_str(&steady::method(run));
     for target in &run.targets {
         let size = Bytes(target["size_bytes"].as_u64().unwrap_or(0));
         let facts = &target["facts"];
@@ -321,6 +348,17 @@ fn checks(run: &RunFile) -> String {
         for (message, cells) in said {
             let _ = writeln!(text, "{title}: {}: {message}", cells.join(", "));
         }
+    }
+    if !run.repeated.is_empty() {
+        let mut whys: Vec<&str> = run.repeated.iter().filter_map(|c| c.message.as_deref()).collect();
+        whys.sort_unstable();
+        whys.dedup();
+        let _ = writeln!(
+            text,
+            "Note: the run was cut and resumed; {} cells were measured again ({})",
+            run.repeated.len(),
+            whys.join("; ")
+        );
     }
     for event in run.events.iter().filter(|event| event.kind == "failed") {
         let _ = writeln!(text, "FAILED: {}: {}", cell_name(event.cell), event.text);

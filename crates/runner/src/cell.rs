@@ -1,16 +1,22 @@
 //! One cell: run it, store every interval, judge it.
 
+use crate::bed::Bed;
 use crate::error::RunError;
+use crate::history::{describe_writes, states};
 use crate::observe::{CellPlan, Observer, Progress};
-use crate::run::Runner;
-use analysis::{CellEvidence, DeviceBytes, Status, judge, summarize_counts};
+use crate::run::{Measured, Runner};
+use analysis::{
+    CellEvidence, DeviceBytes, Figures, Status, TimedSteady, judge, summarize_counts,
+};
+use base::clock::unix_ms;
+use base::rng::derive;
 use base::sample::{CpuUse, IntervalSample, StreamSample};
 use base::units::{Bytes, Nanos};
-use drive::{CpuTimes, Subject};
+use drive::CpuTimes;
 use engine::{CellEnd, CellSpec, Next, Outcome, Sink};
 use plan::{Amount, Cell, Coordinate, Demand, Load};
 use serde_json::{Value, json};
-use store::{CellHead, CellSums, RunWriter, StoreError, StreamHead};
+use store::{CellHead, CellRecord, CellSums, RunWriter, StoreError, StreamHead};
 
 /// Where a cell stands in the plan.
 #[derive(Clone, Debug)]
@@ -41,13 +47,19 @@ struct Recording<'a> {
     cell: i64,
     totals: Vec<StreamSample>,
     sent: DeviceBytes,
+    /// Bytes written to each target, and the target of each stream.
+    written: Vec<u64>,
+    stream_targets: &'a [usize],
     len: Nanos,
     intervals: u32,
     through_seq: u32,
     cpu: CpuUse,
     error: Option<StoreError>,
-    subjects: &'a [Subject],
+    beds: &'a [Bed<'a>],
     host: Option<CpuTimes>,
+    /// Where the cell ends when it is steady.
+    timed: Option<TimedSteady>,
+    is_virtual: bool,
 }
 
 /// Intervals between two notes of the sums so far.
@@ -64,11 +76,16 @@ impl Recording<'_> {
             let sums = CellSums { totals, through_seq, len, intervals, cpu };
             self.writer.checkpoint(self.cell, &sums)?;
         }
-        self.telemetry(Nanos(sample.start.0 + sample.len.0))
+        self.host_telemetry(Nanos(sample.start.0 + sample.len.0))
     }
 
     /// What else is known of this moment: host CPU use since the last interval, temperatures.
-    fn telemetry(&mut self, at: Nanos) -> Result<(), StoreError> {
+    fn host_telemetry(&mut self, at: Nanos) -> Result<(), StoreError> {
+        if self.is_virtual {
+            return Ok(());
+        }
+        let states = serde_json::to_string(&states(self.beds)).unwrap_or_default();
+        self.writer.set_meta("write_state", &states)?;
         let now = drive::cpu_times();
         if let (Some(before), Some(now)) = (self.host, now) {
             let total = now.total().saturating_sub(before.total()) as f64;
@@ -84,8 +101,9 @@ impl Recording<'_> {
             }
         }
         self.host = now;
-        for (index, subject) in self.subjects.iter().enumerate() {
-            if let Some(celsius) = subject.device().and_then(drive::temperature_c) {
+        for (index, bed) in self.beds.iter().enumerate() {
+            let device = bed.subject.and_then(|subject| subject.device());
+            if let Some(celsius) = device.and_then(drive::temperature_c) {
                 self.writer.telemetry(at, &format!("target{index}"), "temperature_c", celsius)?;
             }
         }
@@ -94,8 +112,15 @@ impl Recording<'_> {
 }
 
 impl Sink for Recording<'_> {
+    fn telemetry(&mut self, at: Nanos, source: &str, name: &'static str, value: f64) {
+        if let Err(error) = self.writer.telemetry(at, source, name, value) {
+            self.error.get_or_insert(error);
+        }
+    }
+
     fn interval(&mut self, sample: IntervalSample) -> Next {
-        for stream in &sample.streams {
+        for (stream, target) in sample.streams.iter().zip(self.stream_targets) {
+            self.written[*target] += stream.writes.bytes;
             self.sent.read += stream.reads.bytes;
             self.sent.written += stream.writes.bytes;
         }
@@ -113,6 +138,7 @@ impl Sink for Recording<'_> {
             return Next::Stop;
         }
         match self.store(&sample) {
+            Ok(()) if is_steady(&mut self.timed, &sample) => Next::Stop,
             Ok(()) => Next::Continue,
             Err(error) => {
                 self.error = Some(error);
@@ -122,20 +148,137 @@ impl Sink for Recording<'_> {
     }
 }
 
+/// Takes an interval of a cell that ends when it is steady; gives whether it is.
+fn is_steady(timed: &mut Option<TimedSteady>, sample: &IntervalSample) -> bool {
+    match timed {
+        Some(timed) if !sample.ramp => timed.add(sample) && timed.steady(),
+        _ => false,
+    }
+}
+
+/// Brings a virtual drive to where it was: counts, and stores nothing.
+struct Repeating {
+    totals: Vec<StreamSample>,
+    written: Vec<u64>,
+    /// Target of each stream.
+    targets: Vec<usize>,
+    len: Nanos,
+    timed: Option<TimedSteady>,
+}
+
+impl Sink for Repeating {
+    fn interval(&mut self, sample: IntervalSample) -> Next {
+        for (stream, target) in sample.streams.iter().zip(&self.targets) {
+            self.written[*target] += stream.writes.bytes;
+        }
+        if !sample.ramp {
+            self.totals.resize_with(sample.streams.len(), StreamSample::default);
+            for (total, stream) in self.totals.iter_mut().zip(&sample.streams) {
+                total.merge(stream);
+            }
+            self.len.0 += sample.len.0;
+        }
+        match is_steady(&mut self.timed, &sample) {
+            true => Next::Stop,
+            false => Next::Continue,
+        }
+    }
+}
+
 impl Runner<'_> {
+    /// The cell as the back end gets it. Its seed hangs on where it stands in the plan, so a cell that
+    /// is repeated after a cut is the same cell.
+    fn spec(&self, cell: &Cell, place: &Place) -> CellSpec {
+        let name = format!("{}|{}", place.path, place.label);
+        let hash = name.bytes().fold(self.seed, |hash, byte| derive(hash, u64::from(byte)));
+        CellSpec {
+            loads: cell.loads.clone(),
+            window: cell.window,
+            interval: self.interval,
+            seed: hash,
+            record_ios: 0,
+        }
+    }
+
+    /// A cell that was done before the run was cut: its stored result, and on a virtual drive the same
+    /// I/O again.
+    fn repeat_cell(
+        &mut self,
+        cell: &Cell,
+        place: &Place,
+        record: CellRecord,
+        failed: bool,
+    ) -> Result<CellResult, RunError> {
+        let mut written: Vec<u64> = serde_json::from_value(record.facts["written_bytes"].clone())
+            .unwrap_or_else(|_| vec![0; self.beds.len()]);
+        if self.is_virtual {
+            let head = self.cell_head(cell, place);
+            let mut again = Repeating {
+                totals: vec![StreamSample::default(); head.streams.len()],
+                written: vec![0; self.beds.len()],
+                targets: head.streams.iter().map(|stream| stream.target).collect(),
+                len: Nanos(0),
+                timed: cell.until.map(|until| TimedSteady::new(until, place.path.clone())),
+            };
+            let spec = self.spec(cell, place);
+            let end = self.backend.run(&spec, &mut again, self.interrupt);
+            let end = end.map_err(|error| RunError::Engine { step: place.path.clone(), error })?;
+            if end.outcome != Outcome::Completed {
+                let (stream_iops, iops) = (Vec::new(), 0.0);
+                return Ok(CellResult { stream_iops, iops, outcome: end.outcome });
+            }
+            if !same_counts(&again.totals, &record.totals) {
+                return Err(RunError::Resume(format!(
+                    "{} {}: the virtual drive does not do what it did before; was the run made by \
+                     another version, or the profile changed?",
+                    place.path, place.label
+                )));
+            }
+            written = again.written;
+        }
+        if failed && place.counted {
+            self.worst = Status::Fail;
+        }
+        self.histories.wrote(&self.beds, &describe_writes(cell), &written, true, unix_ms());
+        Ok(self.result_of(cell, place, &record.totals, record.len, Outcome::Completed))
+    }
+
+    /// Keeps what later steps may ask for.
+    fn result_of(
+        &mut self,
+        cell: &Cell,
+        place: &Place,
+        totals: &[StreamSample],
+        len: Nanos,
+        outcome: Outcome,
+    ) -> CellResult {
+        let mut counted = StreamSample::default();
+        totals.iter().for_each(|stream| counted.merge(stream));
+        self.measured.push(Measured {
+            path: place.path.clone(),
+            coordinates: place.coordinates.clone(),
+            figures: Figures::of(&counted, len),
+            loads: cell.loads.clone(),
+        });
+        let rate = |ios: u64| ios as f64 / len.as_secs_f64().max(1e-9);
+        CellResult {
+            stream_iops: totals.iter().map(|stream| rate(stream.ios())).collect(),
+            iops: rate(counted.ios()),
+            outcome,
+        }
+    }
+
     /// Runs one cell to its end. An outcome that is not `Completed` ends the run.
     pub(crate) fn run_cell(&mut self, cell: &Cell, place: &Place) -> Result<CellResult, RunError> {
+        if let Some((record, failed)) = self.replay.take(&place.path, &place.label) {
+            return self.repeat_cell(cell, place, record, failed);
+        }
         let plan = self.cell_plan(cell, place);
         let head = self.cell_head(cell, place);
         let id = self.writer.start_cell(&head)?;
         self.observer.on(Progress::CellStarted(&plan));
-        let spec = CellSpec {
-            loads: cell.loads.clone(),
-            window: cell.window,
-            interval: self.interval,
-            seed: base::rng::derive(self.seed, id as u64),
-            record_ios: 0,
-        };
+        let spec = self.spec(cell, place);
+        let stream_targets: Vec<usize> = head.streams.iter().map(|stream| stream.target).collect();
         let before = self.device_bytes();
         let mut recording = Recording {
             writer: &mut self.writer,
@@ -143,16 +286,21 @@ impl Runner<'_> {
             cell: id,
             totals: vec![StreamSample::default(); head.streams.len()],
             sent: DeviceBytes::default(),
+            written: vec![0; self.beds.len()],
+            stream_targets: &stream_targets,
             len: Nanos(0),
             intervals: 0,
             through_seq: 0,
             cpu: CpuUse::default(),
             error: None,
-            subjects: self.subjects,
+            beds: &self.beds,
             host: drive::cpu_times(),
+            timed: cell.until.map(|until| TimedSteady::new(until, place.path.clone())),
+            is_virtual: self.is_virtual,
         };
         let end = self.backend.run(&spec, &mut recording, self.interrupt);
-        let Recording { totals, sent, len, intervals, through_seq, cpu, error, .. } = recording;
+        let Recording { totals, sent, written, len, intervals, through_seq, cpu, error, timed, .. } =
+            recording;
         let end = end.map_err(|error| RunError::Engine { step: place.path.clone(), error })?;
         let mut counted = StreamSample::default();
         totals.iter().for_each(|stream| counted.merge(stream));
@@ -163,13 +311,17 @@ impl Runner<'_> {
         let evidence = self.evidence(cell, &counted, (sent, device), len, cpu, &end);
         let verdicts = judge(&evidence);
         let summary = summarize_counts(&counted, len, cpu);
+        let whole = end.outcome == Outcome::Completed;
+        self.histories.wrote(&self.beds, &describe_writes(cell), &written, whole, unix_ms());
         let (status, message) = status_of(&end.outcome);
         let now = self.clock.now();
         let stored = (|| {
             if let Some(error) = error {
                 return Err(error);
             }
-            let facts = facts_json(&end);
+            let mut facts = facts_json(&end);
+            facts["written_bytes"] = json!(written);
+            facts["fills_since_purge"] = json!(self.histories.fills());
             let sums = CellSums { totals: &totals, through_seq, len, intervals, cpu };
             self.writer.end_cell(id, now, status, message.as_deref(), &facts, &sums)?;
             for verdict in &verdicts {
@@ -191,19 +343,20 @@ impl Runner<'_> {
             verdicts: &verdicts,
         });
         stored?;
-        let rate = |ios: u64| ios as f64 / len.as_secs_f64().max(1e-9);
-        Ok(CellResult {
-            stream_iops: totals.iter().map(|stream| rate(stream.ios())).collect(),
-            iops: summary.iops,
-            outcome: end.outcome,
-        })
+        if let (Some(timed), Some(until), true) = (&timed, cell.until, whole) {
+            self.conclude_timed(id, place, timed, until.rule, written.iter().sum())?;
+        }
+        Ok(self.result_of(cell, place, &totals, len, end.outcome))
     }
 
     /// What all device targets counted; none when one of them does not say, or is no device.
     fn device_bytes(&self) -> Option<DeviceBytes> {
         let mut sum = DeviceBytes::default();
-        for subject in self.subjects {
-            let (read, written) = drive::device_bytes(&subject.device()?.name)?;
+        for (index, bed) in self.beds.iter().enumerate() {
+            let (read, written) = match bed.subject {
+                Some(subject) => drive::device_bytes(&subject.device()?.name)?,
+                None => self.backend.counts(index).map(|counts| (counts.read, counts.written))?,
+            };
             sum.read += read;
             sum.written += written;
         }
@@ -239,13 +392,14 @@ impl Runner<'_> {
             page_cache: end.facts.page_cache,
             punt_threads: end.facts.punt_threads,
             device,
-            holes: self.subjects.iter().map(drive::holes).fold(0.0, f64::max),
+            holes: self.beds.iter().filter_map(|b| b.subject).map(drive::holes).fold(0.0, f64::max),
+            is_virtual: self.is_virtual,
             drift_ppm: end.facts.drift_ppm,
         }
     }
 
     fn targets_of(&self, load: &Load) -> usize {
-        let n = self.subjects.len();
+        let n = self.beds.len();
         if load.targets.is_empty() { n } else { load.targets.iter().filter(|&&t| t < n).count() }
     }
 
@@ -254,13 +408,10 @@ impl Runner<'_> {
         let amount = cell.window.amount.map(|amount| {
             let on = |load: &Load| {
                 let of = |size: Bytes| {
-                    load.range.1.resolve(size).0.saturating_sub(load.range.0.resolve(size).0)
+                    let (from, to) = (load.range.0.resolve(size).0, load.range.1.resolve(size).0);
+                    amount.on(to.saturating_sub(from), size)
                 };
-                let sizes = self.subjects.iter().map(|subject| of(subject.size()));
-                match amount {
-                    Amount::Bytes(bytes) => bytes.0 * self.subjects.len() as u64,
-                    Amount::Passes(passes) => sizes.map(|size| (size as f64 * passes) as u64).sum(),
-                }
+                self.beds.iter().map(|bed| of(bed.size)).sum::<u64>()
             };
             Bytes(cell.loads.iter().map(on).sum())
         });
@@ -276,7 +427,7 @@ impl Runner<'_> {
     fn cell_head(&self, cell: &Cell, place: &Place) -> CellHead {
         let mut streams = Vec::new();
         for load in &cell.loads {
-            for target in 0..self.subjects.len() {
+            for target in 0..self.beds.len() {
                 if load.targets.is_empty() || load.targets.contains(&target) {
                     streams.push(StreamHead {
                         load: load.name.clone(),
@@ -305,6 +456,12 @@ impl Runner<'_> {
     }
 }
 
+/// Whether two series of totals are equal to the last I/O.
+fn same_counts(a: &[StreamSample], b: &[StreamSample]) -> bool {
+    // Submission times are of the host, not of the drive.
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
+}
+
 fn status_of(outcome: &Outcome) -> (&'static str, Option<String>) {
     match outcome {
         Outcome::Completed => ("done", None),
@@ -325,6 +482,7 @@ fn facts_json(end: &CellEnd) -> Value {
         "short_submits": facts.short_submits,
         "clock_drift_ppm": facts.drift_ppm,
         "page_cache": facts.page_cache,
+        "simulated_ios": facts.simulated_ios,
     })
 }
 
@@ -366,6 +524,7 @@ fn spec_json(cell: &Cell) -> Value {
         "amount": cell.window.amount.map(|amount| match amount {
             Amount::Bytes(bytes) => json!({"bytes": bytes.0}),
             Amount::Passes(passes) => json!({"passes": passes}),
+            Amount::Capacities(times) => json!({"capacities": times}),
         }),
     })
 }

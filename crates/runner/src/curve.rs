@@ -33,7 +33,7 @@ impl Runner<'_> {
 
     /// The cell of one point: every load at its share of its own maximum, the mean over its targets.
     fn point(&self, curve: &Curve, maximum: &CellResult, percent: f64) -> Cell {
-        let n = self.subjects.len();
+        let n = self.beds.len();
         let mut streams = maximum.stream_iops.iter();
         let mut rates = Vec::new();
         for load in &curve.cell.loads {
@@ -58,6 +58,6 @@ impl Runner<'_> {
             Load { demand, depth: curve.depth, ..load.clone() }
         };
         let loads = curve.cell.loads.iter().zip(&rates).map(at).collect();
-        Cell { loads, window: curve.cell.window }
+        Cell { loads, window: curve.cell.window, until: None }
     }
 }

@@ -27,6 +27,12 @@ pub enum RunError {
     /// There is nothing left to do.
     #[error("every step of this plan writes: nothing is left to do with --read-only")]
     NothingToDo,
+    /// A cut run cannot be gone on with.
+    #[error("{0}")]
+    Resume(String),
+    /// A step asks for what cannot be done here.
+    #[error("{0}")]
+    NotHere(String),
     /// The instrument cannot measure itself.
     #[error("the instrument cannot measure its own cost: {0}")]
     Instrument(EngineError),

@@ -3,16 +3,21 @@
 //! The only room that knows plan, engine and store together. It prints nothing: an [`Observer`] is
 //! told what happens.
 
+mod bed;
 mod calibrate;
 mod cell;
 mod curve;
 mod error;
+mod history;
+mod method;
 mod observe;
+mod replay;
 mod run;
 mod setup;
 
+pub use bed::Targets;
 pub use calibrate::{Calibration, Pacing, PathCost, calibrate};
 pub use error::RunError;
 pub use observe::{CellPlan, Observer, Progress};
-pub use run::{RunEnd, RunOptions, run};
+pub use run::{RunEnd, RunOptions, resume, run};
 pub use setup::{Instrument, default_file_name, measure_instrument};

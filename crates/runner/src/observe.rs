@@ -1,9 +1,9 @@
 //! What an observer of a run is told, in order.
 
-use analysis::{CellSummary, Verdict};
+use analysis::{CellSummary, Tracked, Verdict};
 use base::sample::IntervalSample;
 use base::units::{Bytes, Nanos};
-use plan::Estimate;
+use plan::{Estimate, SteadyRule};
 use std::path::Path;
 
 /// What a cell will do.
@@ -28,8 +28,10 @@ pub enum Progress<'a> {
     Started {
         /// The run file.
         file: &'a Path,
-        /// What the plan will cost.
+        /// What the plan will cost at least.
         estimate: Estimate,
+        /// What it may cost when nothing is steady.
+        most: Estimate,
     },
     /// Something worth knowing.
     Note(&'a str),
@@ -48,6 +50,19 @@ pub enum Progress<'a> {
     },
     /// Nothing is done for a time.
     Idle(Nanos),
+    /// A round ended.
+    Round {
+        /// Path of the rounds.
+        path: &'a str,
+        /// Its number, from 1.
+        round: u32,
+        /// Rounds at most.
+        most: u32,
+        /// What is tracked, with the value of each round so far.
+        tracked: &'a [Tracked],
+        /// When it counts as steady.
+        rule: SteadyRule,
+    },
 }
 
 /// Somebody who watches a run.

@@ -115,12 +115,8 @@ pub(crate) fn open(subject: &Subject, writes: bool, destroy: &[String]) -> Resul
 }
 
 /// `2026-11-21T20-15-03-quick-scratch.fathom` in local time.
-pub fn default_file_name(plan: &str, subjects: &[Subject], unix_ms: u64) -> PathBuf {
+pub fn default_file_name(plan: &str, target: &str, unix_ms: u64) -> PathBuf {
     let at = jiff::Timestamp::from_millisecond(unix_ms as i64).unwrap_or_default();
     let local = at.to_zoned(jiff::tz::TimeZone::system());
-    let what = match subjects {
-        [one] => one.short_name(),
-        several => format!("{}-targets", several.len()),
-    };
-    PathBuf::from(format!("{}-{plan}-{what}.fathom", local.strftime("%Y-%m-%dT%H-%M-%S")))
+    PathBuf::from(format!("{}-{plan}-{target}.fathom", local.strftime("%Y-%m-%dT%H-%M-%S")))
 }

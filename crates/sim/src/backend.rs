@@ -257,6 +257,18 @@ impl VirtualBackend {
         runs.collect()
     }
 
+    /// What is known of the drives at the end of an interval.
+    fn report(&self, sink: &mut dyn Sink, at: Nanos) {
+        for (index, drive) in self.drives.iter().enumerate() {
+            let source = format!("target{index}");
+            sink.telemetry(at, &source, "write_amplification", self.amplification(index));
+            if drive.asked.profile.power.is_some() {
+                sink.telemetry(at, &source, "power_w", drive.thermal.watts);
+                sink.telemetry(at, &source, "temperature_c", drive.thermal.celsius);
+            }
+        }
+    }
+
     fn targets(&self) -> Vec<Target> {
         self.drives.iter().map(|drive| drive.target.clone()).collect()
     }
@@ -311,6 +323,7 @@ impl Backend for VirtualBackend {
                     streams: whole,
                     cpu: CpuUse::default(),
                 };
+                self.report(sink, Nanos(end));
                 if sink.interval(sample) == Next::Stop && outcome == Outcome::Completed {
                     break;
                 }
@@ -358,19 +371,6 @@ impl Backend for VirtualBackend {
 
     fn counts(&self, target: usize) -> Option<TargetCounts> {
         Some(self.drives[target].counts)
-    }
-
-    fn telemetry(&self) -> Vec<(String, &'static str, f64)> {
-        let mut values = Vec::new();
-        for (index, drive) in self.drives.iter().enumerate() {
-            let source = format!("target{index}");
-            values.push((source.clone(), "write_amplification", self.amplification(index)));
-            if drive.asked.profile.power.is_some() {
-                values.push((source.clone(), "power_w", drive.thermal.watts));
-                values.push((source, "temperature_c", drive.thermal.celsius));
-            }
-        }
-        values
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::device::{Device, Done, Media, Request};
 use base::rng::{Rng, derive};
 use engine::{Choice, Cursor, CursorPlace, Schedule, Target, choices};
-use plan::{Amount, Demand, Load, Pattern, Streams, Window};
+use plan::{Demand, Load, Pattern, Streams, Window};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -385,11 +385,10 @@ fn flow(bed: &Bed<'_>, stream: usize, load: &Load, below: u64, pointers: &mut Po
 /// Bytes a group may issue in whole blocks.
 fn budget(bed: &Bed<'_>, load: &Load) -> u64 {
     let (start, end) = engine::extent(load, bed.target);
-    let total = match bed.window.amount {
-        None => return u64::MAX,
-        Some(Amount::Bytes(bytes)) => bytes.0,
-        Some(Amount::Passes(passes)) => ((end - start) as f64 * passes) as u64,
+    let Some(amount) = bed.window.amount else {
+        return u64::MAX;
     };
+    let total = amount.on(end - start, bed.target.size);
     match load.pattern {
         Pattern::Sequential(_) => total / bed.target.block.0 * bed.target.block.0,
         _ => total / load.block_max().0.max(1) * load.block_max().0.max(1),

@@ -6,7 +6,7 @@ use crate::table::{Mixture, Workload};
 use base::rng::{Rng, derive};
 use base::sample::{Side, StreamSample};
 use engine::{CellSpec, Cursor, CursorPlace, TargetCounts, choices, extent};
-use plan::{Amount, BlockMix, Demand, Load, Pattern};
+use plan::{BlockMix, Demand, Load, Pattern};
 use std::sync::atomic::Ordering;
 
 /// A cell of one drive.
@@ -46,10 +46,7 @@ impl IntervalCell {
     ) -> IntervalCell {
         let left = loads.first().and_then(|(_, load)| {
             let (start, end) = extent(load, &drive.target);
-            match cell.window.amount? {
-                Amount::Bytes(bytes) => Some(bytes.0 as f64),
-                Amount::Passes(passes) => Some((end - start) as f64 * passes),
-            }
+            Some(cell.window.amount?.on(end - start, drive.target.size) as f64)
         });
         let walks =
             loads.iter().filter(|(_, load)| load.writes()).map(|(s, l)| walk(drive, *s, l, seed));

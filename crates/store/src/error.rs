@@ -26,6 +26,17 @@ pub enum StoreError {
     /// There is a file already.
     #[error("{0}: exists already; choose another name (-o) or move it away")]
     Exists(PathBuf),
+    /// Another program writes to it.
+    #[error("{0}: a run is writing to it now")]
+    Held(PathBuf),
+    /// The ledger cannot be read.
+    #[error("{path}: {why}; move it away to start a new one")]
+    Ledger {
+        /// The ledger of a drive.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// Not a run file.
     #[error("{0}: is not a run file of fathom")]
     Foreign(PathBuf),

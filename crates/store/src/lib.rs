@@ -2,11 +2,13 @@
 //! crash. It stores and computes nothing. `docs/run-file.md` is the written format.
 
 mod error;
+mod ledger;
 mod read;
 mod schema;
 mod write;
 
 pub use error::StoreError;
+pub use ledger::{Ledger, LedgerEntry, LedgerPurge, LedgerStep};
 pub use read::{CellRecord, Event, RunFile, StreamRecord, Telemetry, VerdictRow};
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION, State};
 pub use write::{CellHead, CellSums, RunHead, RunWriter, StreamHead, TargetHead};

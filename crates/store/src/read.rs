@@ -20,8 +20,10 @@ pub struct RunFile {
     pub state: State,
     /// Its targets as JSON objects: name, identity, kind, size_bytes, block_bytes, facts.
     pub targets: Vec<Value>,
-    /// Its cells in order.
+    /// Its cells in order, those that were measured again left out.
     pub cells: Vec<CellRecord>,
+    /// Cells that were measured again after the run was cut; why is in their message.
+    pub repeated: Vec<CellRecord>,
     /// Its events in order.
     pub events: Vec<Event>,
     /// Its verdicts.
@@ -158,11 +160,14 @@ impl RunFile {
             events: read_events(&connection).map_err(read)?,
             verdicts: read_verdicts(&connection).map_err(read)?,
             cells: read_cells(&connection).map_err(read)?,
+            repeated: Vec::new(),
             connection,
             meta,
             state,
         };
         run.load_totals()?;
+        let all = std::mem::take(&mut run.cells);
+        (run.repeated, run.cells) = all.into_iter().partition(|cell| cell.status == "repeated");
         Ok(run)
     }
 

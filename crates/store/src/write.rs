@@ -5,9 +5,11 @@ use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State, TABLES, interval_id};
 use base::hist::Hist;
 use base::sample::{CpuUse, IntervalSample, StreamSample};
 use base::units::Nanos;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde_json::Value;
+use std::cell::Cell;
 use std::fs::File;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 /// What is known when a run starts.
@@ -98,6 +100,7 @@ pub struct RunWriter {
     connection: Connection,
     /// Source and name of each telemetry series, by number.
     series: Vec<(String, String)>,
+    batch: Batch,
     /// Held as long as the run goes on; after a crash the kernel lets go of it. Dropped last: closing
     /// any handle of a file drops the locks the database holds on it.
     _lock: File,
@@ -128,9 +131,73 @@ impl RunWriter {
         let connection =
             Connection::open_with_flags(path, flags).map_err(database("cannot be opened"))?;
         let mut writer =
-            RunWriter { path: path.to_owned(), connection, series: Vec::new(), _lock: lock };
+            RunWriter { path: path.to_owned(), connection, series: Vec::new(), batch: Batch::default(), _lock: lock };
         writer.set_up(head, targets).map_err(database("cannot be set up"))?;
         Ok(writer)
+    }
+
+    /// Opens a run file to go on with it.
+    ///
+    /// # Errors
+    /// When it is none, cannot be opened, or a program is writing to it.
+    pub fn resume(path: &Path) -> Result<RunWriter, StoreError> {
+        let system = |error| StoreError::System { path: path.to_owned(), error };
+        let lock = File::options().write(true).read(true).open(path).map_err(system)?;
+        if lock.try_lock().is_err() {
+            return Err(StoreError::Held(path.to_owned()));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let wrap = |what| move |error| StoreError::Database { path: path.to_owned(), what, error };
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(wrap("cannot be opened"))?;
+        let series = (|| {
+            connection.execute_batch(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=OFF;
+                 DELETE FROM meta WHERE key='ended_unix_ms';
+                 UPDATE meta SET value='running' WHERE key='state';
+                 DELETE FROM verdict WHERE cell IS NULL;",
+            )?;
+            let mut query = connection.prepare("SELECT source, name FROM series ORDER BY id")?;
+            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<(String, String)>>>()
+        })()
+        .map_err(wrap("cannot be resumed"))?;
+        let path = path.to_owned();
+        Ok(RunWriter { path, connection, series, batch: Batch::default(), _lock: lock })
+    }
+
+    /// Writes many intervals in one transaction: for time that is not real, where a lost second is
+    /// simulated again.
+    pub fn set_batched(&mut self, on: bool) {
+        self.batch.on.set(on);
+    }
+
+    /// Sets a value of the head.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn set_meta(&self, key: &str, value: &str) -> Result<(), StoreError> {
+        let insert = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)";
+        let result = self.connection.execute(insert, params![key, value]);
+        self.wrap("the head cannot be written", result.map(|_| ()))
+    }
+
+    /// Marks a cell as measured again elsewhere in the file, and why. Its counts are kept.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn mark_repeated(&self, cell: i64, why: &str) -> Result<(), StoreError> {
+        let update = "UPDATE cell SET status='repeated', message=?2 WHERE id=?1";
+        let result = self.connection.execute(update, params![cell, why]);
+        self.wrap("a cell cannot be marked", result.map(|_| ()))
+    }
+
+    fn flush(&self) -> rusqlite::Result<()> {
+        if self.batch.open.replace(false) {
+            self.batch.changes.set(0);
+            self.connection.execute_batch("COMMIT")?;
+        }
+        Ok(())
     }
 
     fn set_up(&mut self, head: &RunHead, targets: &[TargetHead]) -> rusqlite::Result<()> {
@@ -198,7 +265,7 @@ impl RunWriter {
     }
 
     fn insert_cell(&mut self, head: &CellHead) -> rusqlite::Result<i64> {
-        let change = self.connection.transaction()?;
+        let change = Change::open(&self.connection, &self.batch)?;
         change.execute(
             "INSERT INTO cell (path, step, label, verb, coordinates, iteration, counted, spec,
                 start_ns, status, facts) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,'running','{}')",
@@ -243,7 +310,7 @@ impl RunWriter {
     }
 
     fn insert_interval(&mut self, cell: i64, sample: &IntervalSample) -> rusqlite::Result<()> {
-        let change = self.connection.transaction()?;
+        let change = Change::open(&self.connection, &self.batch)?;
         {
             let mut insert = change.prepare_cached(
                 "INSERT INTO interval VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
@@ -285,13 +352,14 @@ impl RunWriter {
         sums: &CellSums<'_>,
     ) -> Result<(), StoreError> {
         let result = (|| {
-            let change = self.connection.transaction()?;
+            let change = Change::open(&self.connection, &self.batch)?;
             change.execute(
                 "UPDATE cell SET end_ns=?2, status=?3, message=?4, facts=?5 WHERE id=?1",
                 params![cell, end.0 as i64, status, message, facts.to_string()],
             )?;
             insert_sums(&change, cell, sums)?;
-            change.commit()
+            change.commit()?;
+            self.flush()
         })();
         self.wrap("the end of a cell cannot be written", result)
     }
@@ -302,7 +370,7 @@ impl RunWriter {
     /// When it cannot be written.
     pub fn checkpoint(&mut self, cell: i64, sums: &CellSums<'_>) -> Result<(), StoreError> {
         let result = (|| {
-            let change = self.connection.transaction()?;
+            let change = Change::open(&self.connection, &self.batch)?;
             insert_sums(&change, cell, sums)?;
             change.commit()
         })();
@@ -380,10 +448,12 @@ impl RunWriter {
     /// When it cannot be written; what was written before stays.
     pub fn finish(&mut self, state: State, ended_unix_ms: u64) -> Result<(), StoreError> {
         let result = (|| {
-            let change = self.connection.transaction()?;
+            self.flush()?;
+            self.batch.on.set(false);
+            let change = Change::open(&self.connection, &self.batch)?;
             change.execute("UPDATE meta SET value=?1 WHERE key='state'", params![state.word()])?;
             change.execute(
-                "INSERT INTO meta VALUES ('ended_unix_ms', ?1)",
+                "INSERT OR REPLACE INTO meta VALUES ('ended_unix_ms', ?1)",
                 params![ended_unix_ms.to_string()],
             )?;
             change.commit()?;
@@ -394,6 +464,58 @@ impl RunWriter {
             Ok(())
         })();
         self.wrap("the end of the run cannot be written", result)
+    }
+}
+
+/// Changes in one transaction.
+#[derive(Default)]
+struct Batch {
+    on: Cell<bool>,
+    open: Cell<bool>,
+    changes: Cell<u32>,
+}
+
+/// Changes of a batch before it is committed.
+const BATCH: u32 = 500;
+
+/// A change of the file: a transaction of its own, or a part of the batch.
+struct Change<'c> {
+    connection: &'c Connection,
+    own: Option<Transaction<'c>>,
+    batch: &'c Batch,
+}
+
+impl<'c> Change<'c> {
+    fn open(connection: &'c Connection, batch: &'c Batch) -> rusqlite::Result<Change<'c>> {
+        let own = match batch.on.get() {
+            false => Some(connection.unchecked_transaction()?),
+            true => None,
+        };
+        if own.is_none() && !batch.open.replace(true) {
+            connection.execute_batch("BEGIN")?;
+        }
+        Ok(Change { connection, own, batch })
+    }
+
+    fn commit(self) -> rusqlite::Result<()> {
+        if let Some(own) = self.own {
+            return own.commit();
+        }
+        self.batch.changes.set(self.batch.changes.get() + 1);
+        if self.batch.changes.get() >= BATCH {
+            self.batch.changes.set(0);
+            self.batch.open.set(false);
+            self.connection.execute_batch("COMMIT")?;
+        }
+        Ok(())
+    }
+}
+
+impl Deref for Change<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
     }
 }
 

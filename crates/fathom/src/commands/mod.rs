@@ -5,8 +5,10 @@ pub(crate) mod devices;
 pub(crate) mod export;
 pub(crate) mod help;
 pub(crate) mod plans;
+pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod whatif;
 
 use crate::exit::usage;
 use plan::{BUILTIN, Plan, closest, find_builtin};

@@ -152,6 +152,35 @@ fn describe(steps: &[Step], level: usize, text: &mut String) {
                     points.join(", ")
                 );
             }
+            Verb::Purge(purge) => {
+                let _ = writeln!(text, "purge ({})", purge.word());
+            }
+            Verb::Set(setting) => {
+                let word = |on| if on { "on" } else { "off" };
+                let _ = writeln!(text, "write cache {}", setting.write_cache.map_or("as it is", word));
+            }
+            Verb::Group(steps) => {
+                text.push_str("plan:\n");
+                describe(steps, level + 1, text);
+            }
+            Verb::Rounds(rounds) => {
+                let tracked: Vec<String> = rounds.track.iter().map(plan::Track::describe).collect();
+                let _ = writeln!(
+                    text,
+                    "rounds until steady, {} at most: window {}, range {} %, slope {} % of {}:",
+                    rounds.most,
+                    rounds.rule.window,
+                    rounds.rule.range_percent,
+                    rounds.rule.slope_percent,
+                    tracked.join("; ")
+                );
+                describe(&rounds.steps, level + 1, text);
+            }
+            Verb::Points(points) => {
+                let names: Vec<&str> = points.picks.iter().map(|pick| pick.name.as_str()).collect();
+                let _ = writeln!(text, "at the points {} of {}:", names.join(", "), points.from);
+                describe(&points.steps, level + 1, text);
+            }
             Verb::Repeat(repeat) => {
                 let discard = match repeat.discard {
                     0 => String::new(),
@@ -169,6 +198,7 @@ fn cell_text(cell: &plan::Cell) -> String {
     let time = cell.window.time.map(|time| format!(" for {}", format_span(time)));
     let amount = cell.window.amount.map(|amount| match amount {
         plan::Amount::Bytes(bytes) => format!(", {bytes}"),
+        plan::Amount::Capacities(times) => format!(", {times}x the capacity"),
         plan::Amount::Passes(passes) => format!(", {passes}x the range"),
     });
     let ramp =

@@ -6,48 +6,35 @@ use crate::exit::{Exit, usage};
 use crate::live::Live;
 use crate::print;
 use base::clock::unix_ms;
+use base::units::Bytes;
 use drive::{Subject, resolve};
 use engine::Engine;
-use runner::{RunEnd, RunOptions, default_file_name};
+use runner::{RunEnd, RunOptions, Targets, default_file_name};
+use sim::VirtualTarget;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{RunFile, State};
 
 /// Set by Ctrl-C and by a request to terminate.
-static INTERRUPT: AtomicBool = AtomicBool::new(false);
+pub(crate) static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
     let plan = load_plan(&args.plan, &args.settings)?;
     let here = [PathBuf::from(".")];
     let paths = if args.targets.is_empty() { &here[..] } else { &args.targets };
-    let mut subjects: Vec<Subject> = Vec::new();
-    for path in paths {
-        if path.to_string_lossy().starts_with("sim:") {
-            return Err(usage(format!("{}: this version has no virtual drives", path.display())));
-        }
-        let subject = resolve(path, plan.scratch).map_err(runner::RunError::from)?;
-        if subjects.iter().any(|other| same_target(other, &subject)) {
-            return Err(usage(format!("{}: is named twice", path.display())));
-        }
-        subjects.push(subject);
-    }
-    let engine = match args.engine {
-        EngineName::Uring => Engine::Uring,
-        EngineName::Sync => Engine::Sync,
-        EngineName::Fio => Engine::Fio,
-    };
-    if engine == Engine::Fio && engine::fio_version().is_none() {
-        return Err(usage("--engine fio: fio is not installed (apt-get install fio)"));
-    }
-    let file = run_file(args.output.as_deref(), &plan.name, &subjects);
+    let found = find_targets(paths, plan.scratch)?;
+    let engine = engine_of(args.engine)?;
+    let file = run_file(args.output.as_deref(), &plan.name, &found.short_name());
     watch_signals()?;
     let options = RunOptions {
         plan: &plan,
-        subjects: &subjects,
+        targets: found.targets(),
         destroy: &args.destroy,
         read_only: args.read_only,
         engine,
         file: file.clone(),
+        ledger: if args.no_ledger { None } else { ledger_folder() },
+        reuse: args.reuse,
     };
     let mut live = Live::new(args.quiet);
     let result = runner::run(&options, &mut live, &INTERRUPT);
@@ -57,9 +44,83 @@ pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
             eprintln!("fathom: what was measured is kept in {}", file.display());
         }
     })?;
-    drop(options);
-    drop(subjects);
-    finish(args, &file, &end)
+    drop(found);
+    finish(args.json, &file, &end)
+}
+
+/// Targets of the command line.
+pub(crate) enum Found {
+    Host(Vec<Subject>),
+    Virtual(Vec<VirtualTarget>),
+}
+
+impl Found {
+    pub(crate) fn targets(&self) -> Targets<'_> {
+        match self {
+            Found::Host(subjects) => Targets::Host(subjects),
+            Found::Virtual(drives) => Targets::Virtual(drives),
+        }
+    }
+
+    /// For the name of the run file.
+    fn short_name(&self) -> String {
+        match self {
+            Found::Host(subjects) => match subjects.as_slice() {
+                [one] => one.short_name(),
+                several => format!("{}-targets", several.len()),
+            },
+            Found::Virtual(drives) => match drives.as_slice() {
+                [one] => format!("sim-{}", one.profile.name),
+                several => format!("{}-targets", several.len()),
+            },
+        }
+    }
+}
+
+/// Finds targets by what was typed: of this host or virtual, not both.
+pub(crate) fn find_targets(paths: &[PathBuf], scratch: Bytes) -> anyhow::Result<Found> {
+    let meant = |path: &&PathBuf| VirtualTarget::is_meant(&path.to_string_lossy());
+    let n_virtual = paths.iter().filter(meant).count();
+    if n_virtual == paths.len() && n_virtual > 0 {
+        let parse = |path: &PathBuf| VirtualTarget::parse(&path.to_string_lossy()).map_err(usage);
+        let mut drives = paths.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?;
+        // Equal drives in one run are different drives.
+        for (index, drive) in drives.iter_mut().enumerate() {
+            drive.setup.seed += index as u64;
+        }
+        return Ok(Found::Virtual(drives));
+    }
+    if n_virtual > 0 {
+        return Err(usage("virtual drives and targets of this host have different clocks: run them apart"));
+    }
+    let mut subjects: Vec<Subject> = Vec::new();
+    for path in paths {
+        let subject = resolve(path, scratch).map_err(runner::RunError::from)?;
+        if subjects.iter().any(|other| same_target(other, &subject)) {
+            return Err(usage(format!("{}: is named twice", path.display())));
+        }
+        subjects.push(subject);
+    }
+    Ok(Found::Host(subjects))
+}
+
+fn engine_of(name: EngineName) -> anyhow::Result<Engine> {
+    let engine = match name {
+        EngineName::Uring => Engine::Uring,
+        EngineName::Sync => Engine::Sync,
+        EngineName::Fio => Engine::Fio,
+    };
+    if engine == Engine::Fio && engine::fio_version().is_none() {
+        return Err(usage("--engine fio: fio is not installed (apt-get install fio)"));
+    }
+    Ok(engine)
+}
+
+/// Where the ledger is: the state folder of the user (XDG base directories).
+pub(crate) fn ledger_folder() -> Option<PathBuf> {
+    let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let state = from("XDG_STATE_HOME").or_else(|| Some(from("HOME")?.join(".local/state")))?;
+    Some(state.join("fathom/ledger"))
 }
 
 /// Two names of one target.
@@ -74,16 +135,16 @@ fn same_target(a: &Subject, b: &Subject) -> bool {
     }
 }
 
-fn run_file(output: Option<&Path>, plan: &str, subjects: &[Subject]) -> PathBuf {
+fn run_file(output: Option<&Path>, plan: &str, target: &str) -> PathBuf {
     match output {
-        Some(path) if path.is_dir() => path.join(default_file_name(plan, subjects, unix_ms())),
+        Some(path) if path.is_dir() => path.join(default_file_name(plan, target, unix_ms())),
         Some(path) => path.to_owned(),
-        None => default_file_name(plan, subjects, unix_ms()),
+        None => default_file_name(plan, target, unix_ms()),
     }
 }
 
 /// The first signal ends the run cleanly, the second at once.
-fn watch_signals() -> anyhow::Result<()> {
+pub(crate) fn watch_signals() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if INTERRUPT.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
@@ -94,9 +155,9 @@ fn watch_signals() -> anyhow::Result<()> {
 }
 
 /// Shows the result and says where it is.
-fn finish(args: &Run, file: &Path, end: &RunEnd) -> anyhow::Result<Exit> {
+pub(crate) fn finish(json: bool, file: &Path, end: &RunEnd) -> anyhow::Result<Exit> {
     let run = RunFile::open(file)?;
-    if args.json {
+    if json {
         print::json(&report::document(&run))?;
     } else {
         print::out(&format!("{}\nRun file: {}\n", report::show(&run), file.display()))?;

@@ -1,5 +1,6 @@
 //! Loads and cells.
 
+use super::method::read_until;
 use super::read_name;
 use super::step::arrival;
 use crate::model::*;
@@ -13,9 +14,11 @@ const RATE_MAX: f64 = 1e9;
 pub(super) fn read_cell(step: &mut Table<'_>) -> Option<Cell> {
     let value = step.take("load")?;
     let outer = read_window(step);
+    let until = step.take("until").and_then(|v| read_until(&v));
     let Raw::List(items) = &value.raw else {
         let mut cell = read_one(value.table("load")?, &value, false)?;
         cell.window = merge_windows(outer, cell.window);
+        cell.until = cell.until.or(until);
         return checked(cell, &value);
     };
     let mut loads = Vec::new();
@@ -32,7 +35,7 @@ pub(super) fn read_cell(step: &mut Table<'_>) -> Option<Cell> {
         }
     }
     check_weights(&loads, &value);
-    checked(Cell { loads, window: outer }, &value)
+    checked(Cell { loads, window: outer, until }, &value)
 }
 
 /// A cell from one load table with its window inside.
@@ -96,8 +99,19 @@ fn read_window(table: &mut Table<'_>) -> Window {
     Window { ramp, time, amount }
 }
 
-/// `"2x"` is passes over the range, anything else a size.
+/// `"2x"` is passes over the range, `"2x capacity"` times the target's size, anything else a size.
 fn read_amount(value: &Value<'_>) -> Option<Amount> {
+    if let Raw::Text(text) = &value.raw
+        && let Some(times) = text.trim().strip_suffix("x capacity")
+    {
+        return match times.trim().parse::<f64>() {
+            Ok(times) if times > 0.0 && times <= 1e6 => Some(Amount::Capacities(times)),
+            _ => {
+                value.error(format!("`{text}` is no number of capacities such as \"2x capacity\""));
+                None
+            }
+        };
+    }
     if let Raw::Text(text) = &value.raw
         && let Some(passes) = text.trim().strip_suffix('x')
     {
@@ -136,6 +150,7 @@ fn read_one(mut table: Table<'_>, at: &Value<'_>, fill: bool) -> Option<Cell> {
     let weight = table.take("weight").and_then(|v| v.percent(1e6));
     let targets = table.take("targets").map(|v| read_targets(&v)).unwrap_or_default();
     let window = read_window(&mut table);
+    let until = table.take("until").and_then(|v| read_until(&v));
     table.finish();
     let load = Load {
         name,
@@ -153,7 +168,7 @@ fn read_one(mut table: Table<'_>, at: &Value<'_>, fill: bool) -> Option<Cell> {
         targets,
     };
     check_load(&load, at);
-    Some(Cell { loads: vec![load], window })
+    Some(Cell { loads: vec![load], window, until })
 }
 
 /// Rules that concern several fields at once.

@@ -1,6 +1,7 @@
 //! Steps and their verbs.
 
 use super::load::{read_cell, read_cell_table};
+use super::method::*;
 use super::read_name;
 use crate::model::*;
 use crate::reader::{Raw, Table, Value};
@@ -8,7 +9,9 @@ use base::units::Nanos;
 
 const CELLS_MAX: usize = 10_000;
 const NESTING_MAX: usize = 8;
-const VERBS: [&str; 6] = ["fill", "load", "sweep", "curve", "repeat", "idle"];
+const VERBS: [&str; 11] = [
+    "fill", "load", "sweep", "curve", "repeat", "idle", "purge", "set", "rounds", "points", "plan",
+];
 
 const ARRIVALS: [(&str, Arrival); 3] = [
     ("poisson", Arrival::Poisson),
@@ -20,12 +23,32 @@ pub(super) fn arrival(value: &Value<'_>) -> Option<Arrival> {
     value.word(&ARRIVALS)
 }
 
-/// Reads a list of steps; names must differ.
-pub(super) fn read_steps(value: &Value<'_>) -> Vec<Step> {
-    nested_steps(value, 0)
+/// Reads the steps of a plan, which is `plans` levels down in plans; names must differ. The claims of
+/// plans among them go to `claims`, by step.
+pub(super) fn read_steps(
+    value: &Value<'_>,
+    plans: usize,
+    claims: &mut Vec<(String, Claim)>,
+) -> Vec<Step> {
+    steps_of(value, 0, &mut |table: &mut Table<'_>, name: &str| {
+        let (steps, claim) = read_plan_step(table, plans)?;
+        claims.push((name.to_owned(), claim));
+        Some(Verb::Group(steps))
+    })
 }
 
-fn nested_steps(value: &Value<'_>, level: usize) -> Vec<Step> {
+/// Reads the children of a step; a whole plan cannot be one of them.
+pub(super) fn nested_steps(value: &Value<'_>, level: usize) -> Vec<Step> {
+    steps_of(value, level, &mut |table: &mut Table<'_>, _: &str| {
+        table.error("`plan` stands at the top level of a plan only");
+        None
+    })
+}
+
+/// Reads a `plan` step.
+type PlanReader<'r> = &'r mut dyn FnMut(&mut Table<'_>, &str) -> Option<Verb>;
+
+fn steps_of(value: &Value<'_>, level: usize, plan: PlanReader<'_>) -> Vec<Step> {
     if level > NESTING_MAX {
         value.error(format!("steps are nested deeper than {NESTING_MAX}"));
         return Vec::new();
@@ -35,7 +58,7 @@ fn nested_steps(value: &Value<'_>, level: usize) -> Vec<Step> {
         let Some(table) = item.table("step") else {
             continue;
         };
-        let Some(step) = read_step(table, index, level) else {
+        let Some(step) = read_step(table, index, level, &mut *plan) else {
             continue;
         };
         if steps.iter().any(|other| other.name == step.name) {
@@ -46,8 +69,15 @@ fn nested_steps(value: &Value<'_>, level: usize) -> Vec<Step> {
     steps
 }
 
-fn read_step(mut table: Table<'_>, index: usize, level: usize) -> Option<Step> {
+fn read_step(
+    mut table: Table<'_>,
+    index: usize,
+    level: usize,
+    plan: PlanReader<'_>,
+) -> Option<Step> {
     let named = table.take("name").and_then(|v| read_name(&v));
+    let continuous = table.take("continuous").and_then(|v| v.flag()).unwrap_or(false);
+    let reuse = table.take("reuse").and_then(|v| v.flag()).unwrap_or(false);
     let found: Vec<&str> = VERBS.iter().copied().filter(|verb| table.has(verb)).collect();
     let verb = match found.as_slice() {
         ["fill"] => read_fill(&mut table).map(Verb::Fill),
@@ -55,6 +85,11 @@ fn read_step(mut table: Table<'_>, index: usize, level: usize) -> Option<Step> {
         ["sweep"] => read_sweep(&mut table).map(Verb::Sweep),
         ["curve"] => read_curve(&mut table).map(Verb::Curve),
         ["repeat"] => read_repeat(&mut table, level).map(Verb::Repeat),
+        ["purge"] => read_purge(&mut table).map(Verb::Purge),
+        ["set"] => read_set(&mut table).map(Verb::Set),
+        ["rounds"] => read_rounds(&mut table, level).map(Verb::Rounds),
+        ["points"] => read_points(&mut table, level).map(Verb::Points),
+        ["plan"] => plan(&mut table, named.as_deref().unwrap_or_default()),
         ["idle"] => table.take("idle").and_then(|v| v.span()).map(Verb::Idle),
         [] => {
             table.error(format!("a step needs a verb: one of {}", VERBS.join(", ")));
@@ -70,11 +105,11 @@ fn read_step(mut table: Table<'_>, index: usize, level: usize) -> Option<Step> {
         None => format!("{}", index + 1),
     });
     // Also the keys of the other verbs are known here, so that only real slips are reported.
-    for verb in VERBS.iter().chain(["step", "time", "ramp", "amount"].iter()) {
+    for verb in VERBS.iter().chain(["step", "time", "ramp", "amount", "until", "with", "skip"].iter()) {
         table.take(verb);
     }
     table.finish();
-    Some(Step { name, verb: verb? })
+    Some(Step { name, continuous, reuse, verb: verb? })
 }
 
 /// A fill is a load that writes; sequential, large and once over the target unless it says else.

@@ -1,0 +1,244 @@
+//! What was written to each target since its purge: within the run, and across runs by the ledger.
+
+use crate::bed::Bed;
+use crate::error::RunError;
+use drive::{WriteState, write_state};
+use plan::{Cell, Load, Step, Verb};
+use std::path::Path;
+use store::{Ledger, LedgerEntry, LedgerPurge, LedgerStep};
+
+/// Histories of all targets of a run.
+pub(crate) struct Histories {
+    ledger: Option<Ledger>,
+    run: String,
+    targets: Vec<History>,
+    /// A note for the user about each thing that is not known.
+    pub(crate) notes: Vec<String>,
+}
+
+struct History {
+    entry: LedgerEntry,
+    /// The state of never having been written is known to have been there.
+    purged: bool,
+    /// Nobody but Fathom wrote since.
+    sure: bool,
+    /// Kept in the ledger.
+    kept: bool,
+}
+
+impl Histories {
+    /// Reads the ledger for targets of this host; virtual drives and scratch files are fresh.
+    pub(crate) fn new(
+        beds: &[Bed<'_>],
+        folder: Option<&Path>,
+        run: &Path,
+        now_unix_ms: u64,
+    ) -> Histories {
+        let ledger = folder.map(Ledger::new);
+        let run = std::path::absolute(run).unwrap_or(run.to_owned()).display().to_string();
+        let mut notes = Vec::new();
+        let targets = beds
+            .iter()
+            .map(|bed| {
+                let kept = bed.subject.is_some() && !bed.is_scratch();
+                let fresh = LedgerEntry {
+                    identity: bed.identity.clone(),
+                    size_bytes: bed.size.0,
+                    updated_unix_ms: now_unix_ms,
+                    ..LedgerEntry::default()
+                };
+                let mut history = History { entry: fresh, purged: !kept, sure: true, kept };
+                let found = match (&ledger, kept) {
+                    (Some(ledger), true) => ledger.read(&bed.identity),
+                    _ => Ok(None),
+                };
+                match found {
+                    Ok(Some(entry)) if entry.size_bytes == bed.size.0 => {
+                        history.sure = bed.subject.is_some_and(|s| untouched(&entry, &write_state(s)));
+                        history.purged = entry.purge.is_some() && history.sure;
+                        history.entry = entry;
+                    }
+                    Ok(_) => history.sure = !kept,
+                    Err(error) => notes.push(format!("the ledger is not used: {error}")),
+                }
+                history
+            })
+            .collect();
+        Histories { ledger, run, targets, notes }
+    }
+
+    /// Drive fills since the purge of the target that has the fewest; none when no purge is known.
+    pub(crate) fn fills(&self) -> Option<f64> {
+        let known = self.targets.iter().all(|target| target.purged);
+        known.then(|| self.least_fills())
+    }
+
+    fn least_fills(&self) -> f64 {
+        let of = |history: &History| {
+            history.entry.written_bytes as f64 / history.entry.size_bytes.max(1) as f64
+        };
+        self.targets.iter().map(of).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Bytes written since the purge, over all targets: to be compared with a later value.
+    pub(crate) fn written(&self) -> u64 {
+        self.targets.iter().map(|target| target.entry.written_bytes).sum()
+    }
+
+    /// Capacity of all targets.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.targets.iter().map(|target| target.entry.size_bytes).sum()
+    }
+
+    /// A purge came to its end.
+    pub(crate) fn purged(&mut self, beds: &[Bed<'_>], method: &str, unix_ms: u64) {
+        for target in &mut self.targets {
+            target.entry.purge = Some(LedgerPurge { method: method.to_owned(), unix_ms });
+            (target.entry.written_bytes, target.entry.steps) = (0, Vec::new());
+            (target.purged, target.sure) = (true, true);
+        }
+        self.keep(beds, unix_ms);
+    }
+
+    /// A cell wrote these bytes to each target.
+    pub(crate) fn wrote(
+        &mut self,
+        beds: &[Bed<'_>],
+        what: &str,
+        bytes: &[u64],
+        whole: bool,
+        unix_ms: u64,
+    ) {
+        for (target, &bytes) in self.targets.iter_mut().zip(bytes) {
+            if bytes == 0 {
+                continue;
+            }
+            target.entry.written_bytes += bytes;
+            let run = self.run.clone();
+            let steps = &mut target.entry.steps;
+            match steps.last_mut().filter(|last| last.what == what && last.run == run && last.whole) {
+                // Many cells of one kind, as in a sweep, make one line.
+                Some(last) => (last.bytes, last.whole) = (last.bytes + bytes, whole),
+                None => steps.push(LedgerStep { what: what.to_owned(), bytes, run, whole }),
+            }
+            // What came first matters; a ledger need not grow without end.
+            if steps.len() > 200 {
+                steps.remove(100);
+            }
+        }
+        self.keep(beds, unix_ms);
+    }
+
+    /// Writes the ledger down for targets that have one.
+    fn keep(&mut self, beds: &[Bed<'_>], unix_ms: u64) {
+        let Some(ledger) = &self.ledger else {
+            return;
+        };
+        for (target, bed) in self.targets.iter_mut().zip(beds) {
+            let (true, Some(subject)) = (target.kept, bed.subject) else {
+                continue;
+            };
+            target.entry.state = serde_json::to_value(write_state(subject)).unwrap_or_default();
+            target.entry.updated_unix_ms = unix_ms;
+            if let Err(error) = ledger.write(&target.entry) {
+                self.notes.push(format!("the ledger is not kept: {error}"));
+                target.kept = false;
+            }
+        }
+    }
+
+    /// How many of the plan's first steps are done already, to the byte, and nothing since: those
+    /// that allow it, and only when every target's ledger says the same. Gives the run they are from.
+    pub(crate) fn reusable(&self, steps: &[Step]) -> Option<(usize, String)> {
+        let allowed: Vec<&Step> = steps.iter().take_while(|step| step.reuse).collect();
+        let wanted: Vec<String> = allowed.iter().filter_map(|step| signature(step)).collect();
+        if wanted.is_empty() || !allowed.iter().any(|step| matches!(step.verb, Verb::Purge(_))) {
+            return None;
+        }
+        let fits = |target: &History| {
+            let steps = &target.entry.steps;
+            target.sure
+                && target.entry.purge.is_some()
+                && steps.len() == wanted.len()
+                && steps.iter().zip(&wanted).all(|(step, what)| step.whole && step.what == *what)
+        };
+        let from = self.targets.first()?.entry.steps.first()?.run.clone();
+        self.targets.iter().all(fits).then_some((allowed.len(), from))
+    }
+}
+
+/// What a step writes, in words that two equal steps share; none when it writes nothing.
+fn signature(step: &Step) -> Option<String> {
+    match &step.verb {
+        Verb::Fill(cell) | Verb::Load(cell) if cell.writes() => Some(describe_writes(cell)),
+        _ => None,
+    }
+}
+
+/// What a cell writes: its loads with range, data and how long.
+pub(crate) fn describe_writes(cell: &Cell) -> String {
+    let load = |load: &Load| format!("{} {:?} {:?}", load.describe(), load.range, load.data);
+    let loads: Vec<String> = cell.loads.iter().filter(|l| l.writes()).map(load).collect();
+    format!("{} time={:?} amount={:?}", loads.join(" + "), cell.window.time, cell.window.amount)
+}
+
+/// Whether nothing was written to a target since its entry.
+fn untouched(entry: &LedgerEntry, now: &WriteState) -> bool {
+    serde_json::from_value(entry.state.clone()).is_ok_and(|then: WriteState| then == *now)
+}
+
+/// What a resumed run must know of each target.
+pub(crate) fn states(beds: &[Bed<'_>]) -> Vec<Option<WriteState>> {
+    beds.iter().map(|bed| bed.subject.map(write_state)).collect()
+}
+
+/// Bytes that may have been written between the last note of a killed run and its end.
+const LAST_WRITES: u64 = 64 << 20;
+/// Time for the same, for files, in ms.
+const LAST_WRITES_MS: i64 = 10_000;
+
+/// Checks that nothing else wrote to a target since a run noted its state. Gives what cannot be known.
+///
+/// # Errors
+/// When somebody else wrote to it.
+pub(crate) fn check_unchanged(
+    bed: &Bed<'_>,
+    then: Option<&WriteState>,
+    rate_bytes: u64,
+) -> Result<Option<String>, RunError> {
+    let (Some(subject), Some(then)) = (bed.subject, then) else {
+        return Ok(None);
+    };
+    let now = write_state(subject);
+    let changed = |how: String| {
+        Err(RunError::Resume(format!(
+            "{}: {how} since the run was cut; what it measured before no longer belongs to this \
+             state: start a new run",
+            bed.name
+        )))
+    };
+    if then.file.is_some() && then.file != now.file && !bed.is_scratch() {
+        return changed("is another file".into());
+    }
+    if then.boot != now.boot && now.file.is_none() {
+        return Ok(Some(format!(
+            "{}: the host was restarted; whether somebody else wrote to the drive in between cannot \
+             be known",
+            bed.name
+        )));
+    }
+    let slack = LAST_WRITES + 2 * rate_bytes;
+    if let (Some(before), Some(after)) = (then.written_bytes, now.written_bytes)
+        && (after < before || after - before > slack)
+    {
+        let more = after.saturating_sub(before);
+        return changed(format!("the device counted {more} bytes written"));
+    }
+    if let (Some(before), Some(after)) = (then.modified_unix_ms, now.modified_unix_ms)
+        && after - before > LAST_WRITES_MS
+        && !bed.is_scratch()
+    {
+        return changed("the file was changed".into());
+    }
+    Ok(None)
+}

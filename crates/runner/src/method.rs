@@ -1,0 +1,459 @@
+//! The verbs of a method: purge, settings, rounds until steady, operating points.
+
+use crate::cell::Place;
+use crate::error::RunError;
+use crate::observe::Progress;
+use crate::run::{Measured, Runner};
+use analysis::{Figures, Status, Tracked, TimedSteady, all_steady};
+use base::clock::unix_ms;
+use engine::{Control, Outcome};
+use plan::{
+    Cell, Coordinate, Load, Pick, PickRule, Points, Purge, Rounds, Setting, Step, SteadyRule, Take,
+    Track, Verb,
+};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+impl Runner<'_> {
+    /// Brings the media of all targets into the state of never having been written.
+    pub(crate) fn purge(&mut self, purge: Purge, place: &Place) -> Result<Outcome, RunError> {
+        if purge == Purge::None {
+            self.deviate("no purge")?;
+            self.event("purge", "none: the plan says so")?;
+            return Ok(Outcome::Completed);
+        }
+        let mut how = Vec::new();
+        for index in 0..self.beds.len() {
+            if let Some(done) = self.backend.control(index, Control::Purge) {
+                match done {
+                    Ok(text) => how.push(text),
+                    Err(error) => return Ok(Outcome::Failed(error)),
+                }
+                continue;
+            }
+            if self.replaying(&place.path) {
+                continue;
+            }
+            match self.purge_host(index, purge) {
+                Ok(text) => how.push(text),
+                Err(error) => return Ok(Outcome::Failed(error)),
+            }
+        }
+        if !self.replaying(&place.path) {
+            let text = how.join("; ");
+            self.event("purge", &text)?;
+            self.observer.on(Progress::Note(&format!("purge: {text}")));
+        }
+        self.histories.purged(&self.beds, purge.word(), unix_ms());
+        self.mark_done(&place.path)?;
+        Ok(Outcome::Completed)
+    }
+
+    /// Deallocates a target of this host: the one method that works on every kind.
+    fn purge_host(&mut self, index: usize, purge: Purge) -> Result<String, String> {
+        let bed = &self.beds[index];
+        let name = bed.name.clone();
+        let Some(file) = &bed.writable else {
+            return Err(format!("{name}: was not opened for writing"));
+        };
+        match drive::deallocate(file, bed.size) {
+            Ok(()) => {
+                let _ = self.deviate("purge by deallocation, which the PTS does not list");
+                Ok(format!("{name}: all blocks deallocated"))
+            }
+            Err(error) if purge == Purge::Auto => {
+                let _ = self.deviate("no purge: the target cannot deallocate");
+                Ok(format!("{name}: not purged, it cannot deallocate ({error})"))
+            }
+            Err(error) => Err(format!(
+                "{name}: purge by deallocation failed: {error}; use purge = \"auto\" or \"none\""
+            )),
+        }
+    }
+
+    /// Sets targets up.
+    pub(crate) fn set(&mut self, setting: Setting, place: &Place) -> Result<Outcome, RunError> {
+        let Some(on) = setting.write_cache else {
+            return Ok(Outcome::Completed);
+        };
+        let word = if on { "on" } else { "off" };
+        for index in 0..self.beds.len() {
+            let name = self.beds[index].name.clone();
+            if let Some(done) = self.backend.control(index, Control::WriteCache(on)) {
+                match done {
+                    Ok(text) if !self.replaying(&place.path) => {
+                        self.event("set", &format!("{name}: {text}"))?;
+                    }
+                    Ok(_) => {}
+                    Err(error) => return Ok(Outcome::Failed(error)),
+                }
+                continue;
+            }
+            let device = self.beds[index].subject.and_then(|subject| subject.device());
+            let now = device.and_then(|device| drive::write_cache(&device.name));
+            let text = match now {
+                Some(now) if now == on => format!("{name}: write cache is {word}, as wanted"),
+                Some(_) => {
+                    self.deviate(&format!("write cache is not {word}"))?;
+                    format!(
+                        "{name}: write cache should be {word} and is not; this version does not \
+                         switch it (nvme set-feature -f 6, hdparm -W)"
+                    )
+                }
+                None => {
+                    self.deviate("write cache is not known")?;
+                    format!("{name}: has no write cache setting that can be read")
+                }
+            };
+            if !self.replaying(&place.path) {
+                self.note(&text)?;
+            }
+        }
+        self.mark_done(&place.path)?;
+        Ok(Outcome::Completed)
+    }
+
+    /// Runs the children until all tracked values are steady, or as often as is allowed.
+    pub(crate) fn rounds(&mut self, rounds: &Rounds, place: &Place) -> Result<Outcome, RunError> {
+        let before = self.histories.written();
+        let mut tracked: Vec<Tracked> = rounds
+            .track
+            .iter()
+            .map(|track| Tracked { name: track.describe(), values: Vec::new() })
+            .collect();
+        let mut reached = false;
+        for round in 1..=rounds.most {
+            let inner = Place {
+                path: format!("{}#{round}", place.path),
+                iteration: round,
+                ..place.clone()
+            };
+            self.give_up(&inner.path, "the round was cut, and a round allows no gap")?;
+            let outcome = self.steps(&rounds.steps, &inner)?;
+            if outcome != Outcome::Completed {
+                return Ok(outcome);
+            }
+            self.mark_done(&inner.path)?;
+            for (track, series) in rounds.track.iter().zip(&mut tracked) {
+                series.values.push(self.tracked_value(track, &inner.path));
+            }
+            self.observer.on(Progress::Round {
+                path: &place.path,
+                round,
+                most: rounds.most,
+                tracked: &tracked,
+                rule: rounds.rule,
+            });
+            reached = round >= rounds.rule.window && all_steady(&tracked, rounds.rule);
+            if reached {
+                break;
+            }
+        }
+        let done = tracked.first().map_or(0, |series| series.values.len() as u32);
+        let first = done.saturating_sub(rounds.rule.window) + 1;
+        self.windows.insert(place.path.clone(), (first, done));
+        let claim =
+            SteadyClaim { group: &place.path, unit: "round", rule: rounds.rule, tracked: &tracked, reached };
+        self.conclude(None, &claim, self.histories.written().saturating_sub(before))?;
+        Ok(Outcome::Completed)
+    }
+
+    fn tracked_value(&self, track: &Track, round: &str) -> f64 {
+        let path = format!("{round}/{}", track.step);
+        let found = self
+            .measured
+            .iter()
+            .rev()
+            .find(|cell| cell.path == path && cell.coordinates == track.at);
+        found.and_then(|cell| cell.figures.get(track.figure, track.way)).unwrap_or(f64::NAN)
+    }
+
+    /// A load that was to end when steady has ended.
+    pub(crate) fn conclude_timed(
+        &mut self,
+        cell: i64,
+        place: &Place,
+        timed: &TimedSteady,
+        rule: SteadyRule,
+        written: u64,
+    ) -> Result<(), RunError> {
+        let tracked = [timed.series.clone()];
+        let reached = timed.steady();
+        let claim =
+            SteadyClaim { group: &place.path, unit: "value", rule, tracked: &tracked, reached };
+        self.conclude(Some(cell), &claim, written)
+    }
+
+    /// Stores a verdict on steady state with all its evidence, and what the drive fills say of it.
+    fn conclude(
+        &mut self,
+        cell: Option<i64>,
+        claim: &SteadyClaim<'_>,
+        written: u64,
+    ) -> Result<(), RunError> {
+        let fills = self.histories.fills();
+        let in_workload = written as f64 / self.histories.capacity().max(1) as f64;
+        let evidence = claim.evidence(fills, in_workload);
+        let status = if claim.reached { Status::Pass } else { Status::Fail };
+        let text = claim.text(fills);
+        self.writer.verdict(cell, "steady-state", status.word(), &text, &evidence)?;
+        self.observer.on(Progress::Note(&text));
+        self.worst = self.worst.max(status);
+        let warning = match fills {
+            Some(fills) if fills < 1.0 => Some(format!(
+                "the drive was filled only {fills:.2} times since its purge: this may be a false \
+                 plateau before all flash was written once"
+            )),
+            None => Some(
+                "nothing is known of what was written to the drive since its last purge".to_owned(),
+            ),
+            // The cleaning of the flash follows a change of workload for about a drive fill.
+            Some(_) if written > 0 && in_workload < 1.0 => Some(format!(
+                "this workload wrote only {in_workload:.2} drive fills so far: a plateau within the \
+                 first fill after a change of workload may not be the last"
+            )),
+            Some(_) => None,
+        };
+        if let Some(warning) = warning.filter(|_| claim.reached) {
+            let status = Status::Warning;
+            self.writer.verdict(cell, "drive-fills", status.word(), &warning, &evidence)?;
+            self.observer.on(Progress::Note(&warning));
+            self.worst = self.worst.max(status);
+        }
+        Ok(())
+    }
+
+    /// Chooses operating points and runs the children at each.
+    pub(crate) fn points(&mut self, points: &Points, place: &Place) -> Result<Outcome, RunError> {
+        let candidates = self.candidates(points, place);
+        let mut chosen: Vec<(String, Candidate)> = Vec::new();
+        for pick in &points.picks {
+            match choose(pick, &candidates, &chosen) {
+                Some(found) => chosen.push((pick.name.clone(), found)),
+                None => self.no_point(pick, points)?,
+            }
+        }
+        for (name, found) in &chosen {
+            let at: Vec<String> =
+                found.coordinates.iter().map(|c| format!("{}={}", c.axis, c.value)).collect();
+            let inner = Place {
+                path: format!("{}/{name}", place.path),
+                label: at.join(" "),
+                coordinates: std::iter::once(Coordinate { axis: "point".into(), value: name.clone() })
+                    .chain(found.coordinates.iter().cloned())
+                    .collect(),
+                ..place.clone()
+            };
+            if !self.replaying(&inner.path) {
+                self.event("point", &format!("{}: {}", inner.path, at.join(" ")))?;
+            }
+            let steps = adapted(&points.steps, &points.take, &found.loads);
+            let outcome = self.steps(&steps, &inner)?;
+            if outcome != Outcome::Completed {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Completed)
+    }
+
+    fn no_point(&mut self, pick: &Pick, points: &Points) -> Result<(), RunError> {
+        let text = format!("no cell of {} qualifies as the point `{}`", points.from, pick.name);
+        self.writer.verdict(None, "points", Status::Warning.word(), &text, &Value::Null)?;
+        self.note(&text)
+    }
+
+    /// The cells a point may be chosen from, each with the mean of its figures over the window.
+    fn candidates(&self, points: &Points, place: &Place) -> Vec<Candidate> {
+        let above = place.path.rsplit_once('/').map_or(String::new(), |(up, _)| format!("{up}/"));
+        let wanted = format!("{above}{}", points.from);
+        let mut order: Vec<Vec<Coordinate>> = Vec::new();
+        let mut groups: HashMap<Vec<(String, String)>, Vec<&Measured>> = HashMap::new();
+        for cell in &self.measured {
+            if !self.in_window(cell, &wanted) {
+                continue;
+            }
+            let key = cell.coordinates.iter().map(|c| (c.axis.clone(), c.value.clone())).collect();
+            if !groups.contains_key(&key) {
+                order.push(cell.coordinates.clone());
+            }
+            groups.entry(key).or_default().push(cell);
+        }
+        let candidate = |coordinates: Vec<Coordinate>| {
+            let key: Vec<_> = coordinates.iter().map(|c| (c.axis.clone(), c.value.clone())).collect();
+            let cells = groups.get(&key)?;
+            let loads = cells.first()?.loads.clone();
+            let figures = cells.iter().map(|cell| cell.figures.clone()).collect();
+            Some(Candidate { coordinates, figures, loads })
+        };
+        let all = order.into_iter().filter_map(candidate);
+        all.filter(|candidate| {
+            points.below.is_none_or(|(figure, limit)| {
+                candidate.mean(figure).is_some_and(|value| value < limit)
+            }) || points.below.is_none()
+        })
+        .collect()
+    }
+
+    /// Whether a cell belongs to a sweep, and to the window of its rounds where it stands in some.
+    fn in_window(&self, cell: &Measured, wanted: &str) -> bool {
+        if without_rounds(&cell.path) != wanted {
+            return false;
+        }
+        let mut path = String::new();
+        for part in cell.path.split('/') {
+            if !path.is_empty() {
+                path.push('/');
+            }
+            if let Some((name, round)) = part.rsplit_once('#') {
+                let group = format!("{path}{name}");
+                if let (Some(&(first, last)), Ok(round)) =
+                    (self.windows.get(&group), round.parse::<u32>())
+                    && !(first..=last).contains(&round)
+                {
+                    return false;
+                }
+            }
+            path.push_str(part);
+        }
+        true
+    }
+}
+
+/// A path without the numbers of rounds and repetitions.
+fn without_rounds(path: &str) -> String {
+    let names = path.split('/').map(|part| part.split('#').next().unwrap_or(part));
+    names.collect::<Vec<_>>().join("/")
+}
+
+/// What is claimed of a group of values.
+struct SteadyClaim<'c> {
+    group: &'c str,
+    /// What one value is: a round, or a value every so often.
+    unit: &'c str,
+    rule: SteadyRule,
+    tracked: &'c [Tracked],
+    reached: bool,
+}
+
+impl SteadyClaim<'_> {
+    fn count(&self) -> u32 {
+        self.tracked.first().map_or(0, |series| series.values.len() as u32)
+    }
+
+    fn first(&self) -> u32 {
+        self.count().saturating_sub(self.rule.window) + 1
+    }
+
+    fn text(&self, fills: Option<f64>) -> String {
+        let fills = fills.map_or(String::new(), |fills| format!(", {fills:.2} drive fills since purge"));
+        let (first, last, unit) = (self.first(), self.count(), self.unit);
+        match self.reached {
+            true => format!("steady state reached: {unit}s {first} to {last} of {}{fills}", self.group),
+            false => format!(
+                "steady state not reached: {} after {last} {unit}s{fills}; the window is {unit}s \
+                 {first} to {last}",
+                self.group
+            ),
+        }
+    }
+
+    fn evidence(&self, fills: Option<f64>, in_workload: f64) -> Value {
+        let series = |series: &Tracked| {
+            let mut window = series.last_window(self.rule).as_json();
+            window["name"] = series.name.clone().into();
+            window["values"] = series.values.clone().into();
+            window
+        };
+        json!({
+            "group": self.group, "unit": self.unit, "reached": self.reached,
+            "first": self.first(), "last": self.count(),
+            "rule": {
+                "window": self.rule.window, "range_percent": self.rule.range_percent,
+                "slope_percent": self.rule.slope_percent,
+            },
+            "tracked": self.tracked.iter().map(series).collect::<Vec<_>>(),
+            "fills_since_purge": fills, "fills_in_workload": in_workload,
+        })
+    }
+}
+
+/// A cell that may be an operating point.
+#[derive(Clone)]
+struct Candidate {
+    coordinates: Vec<Coordinate>,
+    /// Of each round of the window.
+    figures: Vec<Figures>,
+    loads: Vec<Load>,
+}
+
+impl Candidate {
+    /// Mean of a figure over the window.
+    fn mean(&self, figure: plan::Figure) -> Option<f64> {
+        let values: Vec<f64> =
+            self.figures.iter().filter_map(|f| f.get(figure, plan::Way::Both)).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+fn choose(
+    pick: &Pick,
+    candidates: &[Candidate],
+    chosen: &[(String, Candidate)],
+) -> Option<Candidate> {
+    let with = |figure| {
+        move |candidate: &&Candidate| candidate.mean(figure).map(|value| (value, (*candidate).clone()))
+    };
+    match &pick.rule {
+        PickRule::Highest(figure) => candidates
+            .iter()
+            .filter_map(|c| with(*figure)(&c))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, candidate)| candidate),
+        PickRule::At(place) => candidates.iter().find(|c| c.coordinates == *place).cloned(),
+        PickRule::Between(figure, a, b) => {
+            let of = |name: &String| {
+                chosen.iter().find(|(known, _)| known == name).and_then(|(_, c)| c.mean(*figure))
+            };
+            let middle = (of(a)? + of(b)?) / 2.0;
+            candidates
+                .iter()
+                .filter_map(|c| with(*figure)(&c))
+                .min_by(|a, b| (a.0 - middle).abs().total_cmp(&(b.0 - middle).abs()))
+                .map(|(_, candidate)| candidate)
+        }
+    }
+}
+
+/// Steps whose loads take over fields of a chosen cell's load.
+fn adapted(steps: &[Step], take: &[Take], from: &[Load]) -> Vec<Step> {
+    let Some(source) = from.first() else {
+        return steps.to_vec();
+    };
+    let cell = |cell: &Cell| {
+        let mut cell = cell.clone();
+        for load in &mut cell.loads {
+            for field in take {
+                match field {
+                    Take::Depth => load.depth = source.depth,
+                    Take::Workers => load.workers = source.workers,
+                    Take::Read => load.read_percent = source.read_percent,
+                    Take::Demand => load.demand = source.demand,
+                    Take::Block => {
+                        load.read_blocks = source.read_blocks.clone();
+                        load.write_blocks = source.write_blocks.clone();
+                    }
+                }
+            }
+        }
+        cell
+    };
+    let step = |step: &Step| {
+        let verb = match &step.verb {
+            Verb::Fill(inner) => Verb::Fill(cell(inner)),
+            Verb::Load(inner) => Verb::Load(cell(inner)),
+            other => other.clone(),
+        };
+        Step { verb, ..step.clone() }
+    };
+    steps.iter().map(step).collect()
+}
