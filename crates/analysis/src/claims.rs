@@ -162,9 +162,9 @@ pub fn claim_of<'g>(
     groups: &'g [SteadyGroup],
     cell: &CellRecord,
 ) -> Option<&'g SteadyGroup> {
-    let own = groups.iter().find(|group| {
-        round_of(&group.path, &cell.path).is_some() || group.path == cell.path
-    });
+    let own = groups
+        .iter()
+        .find(|group| round_of(&group.path, &cell.path).is_some() || group.path == cell.path);
     own.or_else(|| {
         let before = groups.iter().rfind(|group| group.last_cell < cell.id)?;
         let ended = run.cells.iter().find(|other| other.id == before.last_cell)?.start;

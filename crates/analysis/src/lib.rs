@@ -3,6 +3,7 @@
 mod claims;
 mod figures;
 mod repeat;
+mod stability;
 mod steady;
 mod summary;
 mod verdict;
@@ -12,6 +13,7 @@ pub use claims::{
 };
 pub use figures::Figures;
 pub use repeat::{RowSummary, rows, spread};
+pub use stability::Stability;
 pub use steady::{TimedSteady, Tracked, Window, all_steady, judge_window};
 pub use summary::{
     CellSummary, Latency, NINES, SideSummary, beyond, percentile_name, summarize, summarize_counts,

@@ -69,7 +69,6 @@ pub trait Backend {
     fn counts(&self, _target: usize) -> Option<TargetCounts> {
         None
     }
-
 }
 
 /// What can be done to a virtual target between cells.

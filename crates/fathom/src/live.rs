@@ -112,7 +112,9 @@ impl Live {
         let time = format_span(self.eta());
         let range = match most.cells == cells && longest == time {
             true => String::new(),
-            false => format!(" if steady at the first chance, {} cells, {longest} at most", most.cells),
+            false => {
+                format!(" if steady at the first chance, {} cells, {longest} at most", most.cells)
+            }
         };
         self.say(&format!("{}: {cells} cells, about {time}{range}", file.display()));
         if let Place::Bars(bars) = &self.place {

@@ -31,6 +31,17 @@ pub const BUILTIN: &[Builtin] = builtin![
     "curve-4k-write",
     "curve-64k-read",
     "curve-64k-write",
+    "review-precondition",
+    "ezfio",
+    "pts-iops",
+    "pts-throughput",
+    "pts-latency",
+    "pts-wsat",
+    "pts-hir",
+    "pts-xsr",
+    "pts-cbw",
+    "pts-dirth",
+    "pts",
 ];
 
 /// The built-in plan of a name.

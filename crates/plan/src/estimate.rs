@@ -101,9 +101,10 @@ fn cell(cell: &Cell, size: Bytes, bound: Bound) -> Estimate {
     let written: f64 =
         cell.loads.iter().map(|load| (100.0 - load.read_percent) / 100.0).sum::<f64>() / n;
     let mut sum = Estimate { cells: 1, ..Estimate::default() };
-    let earliest = cell.until.filter(|_| bound == Bound::Least).map(|until| {
-        Nanos(until.every.0 * u64::from(until.rule.window - 1) + until.average.0)
-    });
+    let earliest = cell
+        .until
+        .filter(|_| bound == Bound::Least)
+        .map(|until| Nanos(until.every.0 * u64::from(until.rule.window - 1) + until.average.0));
     let time = match (cell.window.time, earliest) {
         (Some(time), Some(earliest)) => Some(time.min(earliest)),
         (time, earliest) => time.or(earliest),

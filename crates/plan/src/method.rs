@@ -191,7 +191,7 @@ pub enum PickRule {
     Highest(Figure),
     /// The cell at these coordinates.
     At(Vec<Coordinate>),
-    /// The cell whose figure is nearest to the mean of two points picked before.
+    /// The cell whose figure is nearest to the mean of two other points.
     Between(Figure, String, String),
 }
 

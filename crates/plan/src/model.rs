@@ -142,6 +142,8 @@ pub struct Cell {
     pub window: Window,
     /// Ends before its window when it is steady.
     pub until: Option<Until>,
+    /// A part of the counted time over which the spread of the rate is stated beside the whole.
+    pub stability: Option<(Nanos, Nanos)>,
 }
 
 impl Cell {

@@ -56,12 +56,7 @@ fn parse_nested(
     if errors.is_empty() { Ok(plan) } else { Err(PlanErrors(errors)) }
 }
 
-fn read_plan<'a>(
-    ctx: &'a Context<'a>,
-    tree: &'a DeTable<'a>,
-    text: &str,
-    level: usize,
-) -> Plan {
+fn read_plan<'a>(ctx: &'a Context<'a>, tree: &'a DeTable<'a>, text: &str, level: usize) -> Plan {
     let mut table = Table::new(ctx, "plan", tree, 0..0);
     table.take("params");
     let name = table.take("name").and_then(|v| read_name(&v));
@@ -136,7 +131,9 @@ fn whole_claim(
         }
     }
     for param in params.iter().filter(|param| param.method && param.value != param.default) {
-        claim.deviations.push(format!("{}={} instead of {}", param.name, param.value, param.default));
+        claim
+            .deviations
+            .push(format!("{}={} instead of {}", param.name, param.value, param.default));
     }
     Some(claim)
 }

@@ -42,7 +42,9 @@ pub(crate) fn sections(run: &RunFile) -> String {
 
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
+    chars
+        .next()
+        .map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
 }
 
 fn number(value: &Value) -> f64 {
@@ -68,8 +70,15 @@ fn evidence(group: &SteadyGroup) -> String {
             format!("{:.3}", number(&series["correlation"])),
         ]
     };
-    let head =
-        ["Tracked", "", "Average", "Range (found <= allowed)", "Slope excursion", "Fit", "Correlation"];
+    let head = [
+        "Tracked",
+        "",
+        "Average",
+        "Range (found <= allowed)",
+        "Slope excursion",
+        "Fit",
+        "Correlation",
+    ];
     table_of(&head, &tracked.iter().map(line).collect::<Vec<_>>())
 }
 

@@ -1,9 +1,7 @@
 //! Long tidy tables: one observation a row, units in the column names. As CSV or Parquet.
 
 use crate::output::OutputError;
-use analysis::{
-    NINES, claim_of, percentile_name, steady_groups, summarize, summarize_counts,
-};
+use analysis::{NINES, claim_of, percentile_name, steady_groups, summarize, summarize_counts};
 use base::hist::{Hist, Kind, bucket_low, bucket_mid, bucket_width};
 use base::sample::{CpuUse, Side};
 use base::units::Nanos;

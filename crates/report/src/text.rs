@@ -117,9 +117,8 @@ fn is_one_of_many(run: &RunFile, cell: &CellRecord) -> bool {
     let Some((group, _)) = cell.path.rsplit_once('#') else {
         return false;
     };
-    let same = |other: &&CellRecord| {
-        other.path.rsplit_once('#').is_some_and(|(path, _)| path == group)
-    };
+    let same =
+        |other: &&CellRecord| other.path.rsplit_once('#').is_some_and(|(path, _)| path == group);
     run.cells.iter().filter(same).map(|other| other.iteration).max().unwrap_or(0) > LISTED_MAX
 }
 
@@ -296,7 +295,10 @@ fn between(cell: &CellRecord, latency_: &Latency) -> Vec<Vec<String>> {
 
 /// Peak and mean over the iterations of repeats.
 fn repeated(run: &RunFile) -> String {
-    let rows = rows(&run.cells);
+    let groups = steady_groups(run);
+    let single: Vec<CellRecord> =
+        run.cells.iter().filter(|cell| !in_rounds(&groups, cell)).cloned().collect();
+    let rows: Vec<_> = rows(&single).into_iter().filter(|row| row.times > 1).collect();
     if rows.is_empty() {
         return String::new();
     }
@@ -350,7 +352,8 @@ fn checks(run: &RunFile) -> String {
         }
     }
     if !run.repeated.is_empty() {
-        let mut whys: Vec<&str> = run.repeated.iter().filter_map(|c| c.message.as_deref()).collect();
+        let mut whys: Vec<&str> =
+            run.repeated.iter().filter_map(|c| c.message.as_deref()).collect();
         whys.sort_unstable();
         whys.dedup();
         let _ = writeln!(

@@ -28,6 +28,8 @@ pub(crate) struct Bed<'a> {
     pub(crate) name: String,
     pub(crate) identity: String,
     pub(crate) size: Bytes,
+    /// Unit of I/O.
+    pub(crate) block: Bytes,
     /// The target on this host; none for a virtual drive.
     pub(crate) subject: Option<&'a Subject>,
     /// Opened through a permit, when the run writes.

@@ -2,11 +2,11 @@
 
 use crate::bed::Bed;
 use crate::error::RunError;
-use crate::history::{describe_writes, states};
+use crate::history::states;
 use crate::observe::{CellPlan, Observer, Progress};
 use crate::run::{Measured, Runner};
 use analysis::{
-    CellEvidence, DeviceBytes, Figures, Status, TimedSteady, judge, summarize_counts,
+    CellEvidence, DeviceBytes, Figures, Stability, Status, TimedSteady, judge, summarize_counts,
 };
 use base::clock::unix_ms;
 use base::rng::derive;
@@ -60,6 +60,8 @@ struct Recording<'a> {
     /// Where the cell ends when it is steady.
     timed: Option<TimedSteady>,
     is_virtual: bool,
+    /// IOPS of each counted interval, where their spread is asked for.
+    rates: Option<Vec<f64>>,
 }
 
 /// Intervals between two notes of the sums so far.
@@ -128,6 +130,10 @@ impl Sink for Recording<'_> {
             self.totals.resize_with(sample.streams.len(), StreamSample::default);
             for (total, stream) in self.totals.iter_mut().zip(&sample.streams) {
                 total.merge(stream);
+            }
+            if let Some(rates) = &mut self.rates {
+                let ios: u64 = sample.streams.iter().map(StreamSample::ios).sum();
+                rates.push(ios as f64 / sample.len.as_secs_f64().max(1e-9));
             }
             self.len.0 += sample.len.0;
             self.intervals += 1;
@@ -239,7 +245,7 @@ impl Runner<'_> {
         if failed && place.counted {
             self.worst = Status::Fail;
         }
-        self.histories.wrote(&self.beds, &describe_writes(cell), &written, true, unix_ms());
+        self.histories.wrote(&self.beds, cell, &written, true, unix_ms());
         Ok(self.result_of(cell, place, &record.totals, record.len, Outcome::Completed))
     }
 
@@ -297,10 +303,22 @@ impl Runner<'_> {
             host: drive::cpu_times(),
             timed: cell.until.map(|until| TimedSteady::new(until, place.path.clone())),
             is_virtual: self.is_virtual,
+            rates: cell.stability.map(|_| Vec::new()),
         };
         let end = self.backend.run(&spec, &mut recording, self.interrupt);
-        let Recording { totals, sent, written, len, intervals, through_seq, cpu, error, timed, .. } =
-            recording;
+        let Recording {
+            totals,
+            sent,
+            written,
+            len,
+            intervals,
+            through_seq,
+            cpu,
+            error,
+            timed,
+            rates,
+            ..
+        } = recording;
         let end = end.map_err(|error| RunError::Engine { step: place.path.clone(), error })?;
         let mut counted = StreamSample::default();
         totals.iter().for_each(|stream| counted.merge(stream));
@@ -312,7 +330,7 @@ impl Runner<'_> {
         let verdicts = judge(&evidence);
         let summary = summarize_counts(&counted, len, cpu);
         let whole = end.outcome == Outcome::Completed;
-        self.histories.wrote(&self.beds, &describe_writes(cell), &written, whole, unix_ms());
+        self.histories.wrote(&self.beds, cell, &written, whole, unix_ms());
         let (status, message) = status_of(&end.outcome);
         let now = self.clock.now();
         let stored = (|| {
@@ -327,6 +345,11 @@ impl Runner<'_> {
             for verdict in &verdicts {
                 let (name, word) = (verdict.name, verdict.status.word());
                 self.writer.verdict(Some(id), name, word, &verdict.text, &verdict.evidence)?;
+            }
+            if let (Some(rates), Some(window)) = (&rates, cell.stability) {
+                let found = Stability::of(rates, self.interval, window);
+                let (name, word) = ("stability", Status::Info.word());
+                self.writer.verdict(Some(id), name, word, &found.text(), &found.as_json())?;
             }
             if let Some(message) = &message {
                 self.writer.event(now, Some(id), status, message)?;
@@ -344,7 +367,7 @@ impl Runner<'_> {
         });
         stored?;
         if let (Some(timed), Some(until), true) = (&timed, cell.until, whole) {
-            self.conclude_timed(id, place, timed, until.rule, written.iter().sum())?;
+            self.conclude_timed(id, place, timed, until.rule)?;
         }
         Ok(self.result_of(cell, place, &totals, len, end.outcome))
     }

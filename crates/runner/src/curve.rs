@@ -58,6 +58,6 @@ impl Runner<'_> {
             Load { demand, depth: curve.depth, ..load.clone() }
         };
         let loads = curve.cell.loads.iter().zip(&rates).map(at).collect();
-        Cell { loads, window: curve.cell.window, until: None }
+        Cell { loads, window: curve.cell.window, until: None, stability: None }
     }
 }

@@ -3,7 +3,7 @@
 use crate::bed::Bed;
 use crate::error::RunError;
 use drive::{WriteState, write_state};
-use plan::{Cell, Load, Step, Verb};
+use plan::{Cell, Load, Pattern, Step, Verb};
 use std::path::Path;
 use store::{Ledger, LedgerEntry, LedgerPurge, LedgerStep};
 
@@ -24,6 +24,23 @@ struct History {
     sure: bool,
     /// Kept in the ledger.
     kept: bool,
+    /// Kind of the last writes, and bytes since it changed: the flash follows a change of workload for
+    /// about a drive fill.
+    kind: Option<WriteKind>,
+    since_change: u64,
+}
+
+/// Kinds of writes that leave the flash in different states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WriteKind {
+    Sequential,
+    Random,
+}
+
+/// The kind of a cell's writes: random where any load writes at random.
+fn kind_of(cell: &Cell) -> WriteKind {
+    let random = |load: &Load| load.writes() && !matches!(load.pattern, Pattern::Sequential(_));
+    if cell.loads.iter().any(random) { WriteKind::Random } else { WriteKind::Sequential }
 }
 
 impl Histories {
@@ -47,14 +64,22 @@ impl Histories {
                     updated_unix_ms: now_unix_ms,
                     ..LedgerEntry::default()
                 };
-                let mut history = History { entry: fresh, purged: !kept, sure: true, kept };
+                let mut history = History {
+                    entry: fresh,
+                    purged: !kept,
+                    sure: true,
+                    kept,
+                    kind: None,
+                    since_change: 0,
+                };
                 let found = match (&ledger, kept) {
                     (Some(ledger), true) => ledger.read(&bed.identity),
                     _ => Ok(None),
                 };
                 match found {
                     Ok(Some(entry)) if entry.size_bytes == bed.size.0 => {
-                        history.sure = bed.subject.is_some_and(|s| untouched(&entry, &write_state(s)));
+                        history.sure =
+                            bed.subject.is_some_and(|s| untouched(&entry, &write_state(s)));
                         history.purged = entry.purge.is_some() && history.sure;
                         history.entry = entry;
                     }
@@ -80,14 +105,13 @@ impl Histories {
         self.targets.iter().map(of).fold(f64::INFINITY, f64::min)
     }
 
-    /// Bytes written since the purge, over all targets: to be compared with a later value.
-    pub(crate) fn written(&self) -> u64 {
-        self.targets.iter().map(|target| target.entry.written_bytes).sum()
-    }
-
-    /// Capacity of all targets.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.targets.iter().map(|target| target.entry.size_bytes).sum()
+    /// Drive fills since the writes changed between sequential and random, of the target that has the
+    /// fewest.
+    pub(crate) fn fills_of_kind(&self) -> f64 {
+        let of = |history: &History| {
+            history.since_change as f64 / history.entry.size_bytes.max(1) as f64
+        };
+        self.targets.iter().map(of).fold(f64::INFINITY, f64::min)
     }
 
     /// A purge came to its end.
@@ -96,6 +120,7 @@ impl Histories {
             target.entry.purge = Some(LedgerPurge { method: method.to_owned(), unix_ms });
             (target.entry.written_bytes, target.entry.steps) = (0, Vec::new());
             (target.purged, target.sure) = (true, true);
+            (target.kind, target.since_change) = (None, 0);
         }
         self.keep(beds, unix_ms);
     }
@@ -104,22 +129,28 @@ impl Histories {
     pub(crate) fn wrote(
         &mut self,
         beds: &[Bed<'_>],
-        what: &str,
+        cell: &Cell,
         bytes: &[u64],
         whole: bool,
         unix_ms: u64,
     ) {
+        let (what, kind) = (describe_writes(cell), kind_of(cell));
         for (target, &bytes) in self.targets.iter_mut().zip(bytes) {
             if bytes == 0 {
                 continue;
             }
+            if target.kind.replace(kind) != Some(kind) {
+                target.since_change = 0;
+            }
+            target.since_change += bytes;
             target.entry.written_bytes += bytes;
             let run = self.run.clone();
             let steps = &mut target.entry.steps;
-            match steps.last_mut().filter(|last| last.what == what && last.run == run && last.whole) {
+            match steps.last_mut().filter(|last| last.what == what && last.run == run && last.whole)
+            {
                 // Many cells of one kind, as in a sweep, make one line.
                 Some(last) => (last.bytes, last.whole) = (last.bytes + bytes, whole),
-                None => steps.push(LedgerStep { what: what.to_owned(), bytes, run, whole }),
+                None => steps.push(LedgerStep { what: what.clone(), bytes, run, whole }),
             }
             // What came first matters; a ledger need not grow without end.
             if steps.len() > 200 {
@@ -176,7 +207,7 @@ fn signature(step: &Step) -> Option<String> {
 }
 
 /// What a cell writes: its loads with range, data and how long.
-pub(crate) fn describe_writes(cell: &Cell) -> String {
+fn describe_writes(cell: &Cell) -> String {
     let load = |load: &Load| format!("{} {:?} {:?}", load.describe(), load.range, load.data);
     let loads: Vec<String> = cell.loads.iter().filter(|l| l.writes()).map(load).collect();
     format!("{} time={:?} amount={:?}", loads.join(" + "), cell.window.time, cell.window.amount)

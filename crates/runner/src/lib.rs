@@ -14,10 +14,12 @@ mod observe;
 mod replay;
 mod run;
 mod setup;
+mod start;
 
 pub use bed::Targets;
 pub use calibrate::{Calibration, Pacing, PathCost, calibrate};
 pub use error::RunError;
 pub use observe::{CellPlan, Observer, Progress};
-pub use run::{RunEnd, RunOptions, resume, run};
+
 pub use setup::{Instrument, default_file_name, measure_instrument};
+pub use start::{RunEnd, RunOptions, resume, run};

@@ -4,11 +4,11 @@ use crate::cell::Place;
 use crate::error::RunError;
 use crate::observe::Progress;
 use crate::run::{Measured, Runner};
-use analysis::{Figures, Status, Tracked, TimedSteady, all_steady};
+use analysis::{Figures, Status, TimedSteady, Tracked, all_steady};
 use base::clock::unix_ms;
 use engine::{Control, Outcome};
 use plan::{
-    Cell, Coordinate, Load, Pick, PickRule, Points, Purge, Rounds, Setting, Step, SteadyRule, Take,
+    Cell, Coordinate, Load, Pick, PickRule, Points, Purge, Rounds, Setting, SteadyRule, Step, Take,
     Track, Verb,
 };
 use serde_json::{Value, json};
@@ -115,7 +115,6 @@ impl Runner<'_> {
 
     /// Runs the children until all tracked values are steady, or as often as is allowed.
     pub(crate) fn rounds(&mut self, rounds: &Rounds, place: &Place) -> Result<Outcome, RunError> {
-        let before = self.histories.written();
         let mut tracked: Vec<Tracked> = rounds
             .track
             .iter()
@@ -152,9 +151,14 @@ impl Runner<'_> {
         let done = tracked.first().map_or(0, |series| series.values.len() as u32);
         let first = done.saturating_sub(rounds.rule.window) + 1;
         self.windows.insert(place.path.clone(), (first, done));
-        let claim =
-            SteadyClaim { group: &place.path, unit: "round", rule: rounds.rule, tracked: &tracked, reached };
-        self.conclude(None, &claim, self.histories.written().saturating_sub(before))?;
+        let claim = SteadyClaim {
+            group: &place.path,
+            unit: "round",
+            rule: rounds.rule,
+            tracked: &tracked,
+            reached,
+        };
+        self.conclude(None, &claim)?;
         Ok(Outcome::Completed)
     }
 
@@ -175,45 +179,24 @@ impl Runner<'_> {
         place: &Place,
         timed: &TimedSteady,
         rule: SteadyRule,
-        written: u64,
     ) -> Result<(), RunError> {
         let tracked = [timed.series.clone()];
         let reached = timed.steady();
         let claim =
             SteadyClaim { group: &place.path, unit: "value", rule, tracked: &tracked, reached };
-        self.conclude(Some(cell), &claim, written)
+        self.conclude(Some(cell), &claim)
     }
 
     /// Stores a verdict on steady state with all its evidence, and what the drive fills say of it.
-    fn conclude(
-        &mut self,
-        cell: Option<i64>,
-        claim: &SteadyClaim<'_>,
-        written: u64,
-    ) -> Result<(), RunError> {
-        let fills = self.histories.fills();
-        let in_workload = written as f64 / self.histories.capacity().max(1) as f64;
-        let evidence = claim.evidence(fills, in_workload);
+    fn conclude(&mut self, cell: Option<i64>, claim: &SteadyClaim<'_>) -> Result<(), RunError> {
+        let (fills, of_kind) = (self.histories.fills(), self.histories.fills_of_kind());
+        let evidence = claim.evidence(fills, of_kind);
         let status = if claim.reached { Status::Pass } else { Status::Fail };
         let text = claim.text(fills);
         self.writer.verdict(cell, "steady-state", status.word(), &text, &evidence)?;
         self.observer.on(Progress::Note(&text));
         self.worst = self.worst.max(status);
-        let warning = match fills {
-            Some(fills) if fills < 1.0 => Some(format!(
-                "the drive was filled only {fills:.2} times since its purge: this may be a false \
-                 plateau before all flash was written once"
-            )),
-            None => Some(
-                "nothing is known of what was written to the drive since its last purge".to_owned(),
-            ),
-            // The cleaning of the flash follows a change of workload for about a drive fill.
-            Some(_) if written > 0 && in_workload < 1.0 => Some(format!(
-                "this workload wrote only {in_workload:.2} drive fills so far: a plateau within the \
-                 first fill after a change of workload may not be the last"
-            )),
-            Some(_) => None,
-        };
+        let warning = fills_warning(fills, of_kind);
         if let Some(warning) = warning.filter(|_| claim.reached) {
             let status = Status::Warning;
             self.writer.verdict(cell, "drive-fills", status.word(), &warning, &evidence)?;
@@ -227,21 +210,29 @@ impl Runner<'_> {
     pub(crate) fn points(&mut self, points: &Points, place: &Place) -> Result<Outcome, RunError> {
         let candidates = self.candidates(points, place);
         let mut chosen: Vec<(String, Candidate)> = Vec::new();
-        for pick in &points.picks {
+        // Points between others are found last, and run in their order.
+        let between = |pick: &&Pick| matches!(pick.rule, PickRule::Between(..));
+        let first = points.picks.iter().filter(|pick| !between(pick));
+        for pick in first.chain(points.picks.iter().filter(between)) {
             match choose(pick, &candidates, &chosen) {
                 Some(found) => chosen.push((pick.name.clone(), found)),
                 None => self.no_point(pick, points)?,
             }
         }
+        let place_of = |name: &String| points.picks.iter().position(|pick| pick.name == *name);
+        chosen.sort_by_key(|(name, _)| place_of(name));
         for (name, found) in &chosen {
             let at: Vec<String> =
                 found.coordinates.iter().map(|c| format!("{}={}", c.axis, c.value)).collect();
             let inner = Place {
                 path: format!("{}/{name}", place.path),
                 label: at.join(" "),
-                coordinates: std::iter::once(Coordinate { axis: "point".into(), value: name.clone() })
-                    .chain(found.coordinates.iter().cloned())
-                    .collect(),
+                coordinates: std::iter::once(Coordinate {
+                    axis: "point".into(),
+                    value: name.clone(),
+                })
+                .chain(found.coordinates.iter().cloned())
+                .collect(),
                 ..place.clone()
             };
             if !self.replaying(&inner.path) {
@@ -279,7 +270,8 @@ impl Runner<'_> {
             groups.entry(key).or_default().push(cell);
         }
         let candidate = |coordinates: Vec<Coordinate>| {
-            let key: Vec<_> = coordinates.iter().map(|c| (c.axis.clone(), c.value.clone())).collect();
+            let key: Vec<_> =
+                coordinates.iter().map(|c| (c.axis.clone(), c.value.clone())).collect();
             let cells = groups.get(&key)?;
             let loads = cells.first()?.loads.clone();
             let figures = cells.iter().map(|cell| cell.figures.clone()).collect();
@@ -319,6 +311,30 @@ impl Runner<'_> {
     }
 }
 
+/// What drive fills say against a claim of steady state; none when nothing.
+fn fills_warning(fills: Option<f64>, of_kind: f64) -> Option<String> {
+    match fills {
+        None => Some(
+            "nothing is known of what was written to the drive since its last purge".to_owned(),
+        ),
+        Some(fills) if fills < 1.0 => Some(format!(
+            "the drive was filled only {fills:.2} times since its purge: this may be a false plateau, \
+             before all flash was written once"
+        )),
+        // The spare is fresh until it is written too, and what follows rings for a fill.
+        Some(fills) if fills < 2.0 => Some(format!(
+            "the drive was filled only {fills:.2} times since its purge: its spare flash may still be \
+             fresh, and the plateau a false one"
+        )),
+        // The cleaning of the flash follows a change between sequential and random for about a fill.
+        Some(_) if of_kind < 1.0 => Some(format!(
+            "only {of_kind:.2} drive fills were written since the writes changed between sequential \
+             and random: a plateau within the first fill after it may be a false one"
+        )),
+        Some(_) => None,
+    }
+}
+
 /// A path without the numbers of rounds and repetitions.
 fn without_rounds(path: &str) -> String {
     let names = path.split('/').map(|part| part.split('#').next().unwrap_or(part));
@@ -345,10 +361,13 @@ impl SteadyClaim<'_> {
     }
 
     fn text(&self, fills: Option<f64>) -> String {
-        let fills = fills.map_or(String::new(), |fills| format!(", {fills:.2} drive fills since purge"));
+        let fills =
+            fills.map_or(String::new(), |fills| format!(", {fills:.2} drive fills since purge"));
         let (first, last, unit) = (self.first(), self.count(), self.unit);
         match self.reached {
-            true => format!("steady state reached: {unit}s {first} to {last} of {}{fills}", self.group),
+            true => {
+                format!("steady state reached: {unit}s {first} to {last} of {}{fills}", self.group)
+            }
             false => format!(
                 "steady state not reached: {} after {last} {unit}s{fills}; the window is {unit}s \
                  {first} to {last}",
@@ -357,7 +376,7 @@ impl SteadyClaim<'_> {
         }
     }
 
-    fn evidence(&self, fills: Option<f64>, in_workload: f64) -> Value {
+    fn evidence(&self, fills: Option<f64>, of_kind: f64) -> Value {
         let series = |series: &Tracked| {
             let mut window = series.last_window(self.rule).as_json();
             window["name"] = series.name.clone().into();
@@ -372,7 +391,7 @@ impl SteadyClaim<'_> {
                 "slope_percent": self.rule.slope_percent,
             },
             "tracked": self.tracked.iter().map(series).collect::<Vec<_>>(),
-            "fills_since_purge": fills, "fills_in_workload": in_workload,
+            "fills_since_purge": fills, "fills_since_change": of_kind,
         })
     }
 }
@@ -401,7 +420,9 @@ fn choose(
     chosen: &[(String, Candidate)],
 ) -> Option<Candidate> {
     let with = |figure| {
-        move |candidate: &&Candidate| candidate.mean(figure).map(|value| (value, (*candidate).clone()))
+        move |candidate: &&Candidate| {
+            candidate.mean(figure).map(|value| (value, (*candidate).clone()))
+        }
     };
     match &pick.rule {
         PickRule::Highest(figure) => candidates

@@ -44,8 +44,7 @@ impl Replay {
     pub(crate) fn take(&mut self, path: &str, label: &str) -> Option<(CellRecord, bool)> {
         let found = self.cells.remove(&(path.to_owned(), label.to_owned()))?;
         self.taken += 1;
-        let failed =
-            self.verdicts.iter().any(|v| v.cell == Some(found.id) && v.status == "fail");
+        let failed = self.verdicts.iter().any(|v| v.cell == Some(found.id) && v.status == "fail");
         Some((found, failed))
     }
 
@@ -65,7 +64,9 @@ impl Replay {
             return Ok(0);
         }
         let below = |cell: &CellRecord| {
-            cell.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '#']))
+            cell.path
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '#']))
         };
         let keys: Vec<_> =
             self.cells.iter().filter(|(_, cell)| below(cell)).map(|(key, _)| key.clone()).collect();

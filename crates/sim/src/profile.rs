@@ -208,8 +208,8 @@ impl Profile {
         }
         let flash = &self.flash;
         let unit = bytes(&flash.indirection);
-        let whole =
-            bytes(&flash.program_unit).0 % unit.0 == 0 && bytes(&flash.page).0 % unit.0 == 0;
+        let whole = bytes(&flash.program_unit).0.is_multiple_of(unit.0)
+            && bytes(&flash.page).0.is_multiple_of(unit.0);
         let rules = [
             (flash.spare > 1.01 && flash.spare < 100.0, "flash.spare must be from 1.01 to 100"),
             (flash.read_units > 0 && flash.read_units <= 1 << 16, "flash.read_units: 1 to 65536"),

@@ -130,8 +130,13 @@ impl RunWriter {
             |what| move |error| StoreError::Database { path: path.to_owned(), what, error };
         let connection =
             Connection::open_with_flags(path, flags).map_err(database("cannot be opened"))?;
-        let mut writer =
-            RunWriter { path: path.to_owned(), connection, series: Vec::new(), batch: Batch::default(), _lock: lock };
+        let mut writer = RunWriter {
+            path: path.to_owned(),
+            connection,
+            series: Vec::new(),
+            batch: Batch::default(),
+            _lock: lock,
+        };
         writer.set_up(head, targets).map_err(database("cannot be set up"))?;
         Ok(writer)
     }

@@ -157,7 +157,8 @@ fn describe(steps: &[Step], level: usize, text: &mut String) {
             }
             Verb::Set(setting) => {
                 let word = |on| if on { "on" } else { "off" };
-                let _ = writeln!(text, "write cache {}", setting.write_cache.map_or("as it is", word));
+                let _ =
+                    writeln!(text, "write cache {}", setting.write_cache.map_or("as it is", word));
             }
             Verb::Group(steps) => {
                 text.push_str("plan:\n");

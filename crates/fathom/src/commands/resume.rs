@@ -15,12 +15,11 @@ pub(crate) fn run(args: &Resume) -> anyhow::Result<Exit> {
         let (file, state) = (args.run.display(), cut.state.word());
         return Err(usage(format!("{file}: the run is {state}: there is nothing to resume")));
     }
-    let settings: Vec<(String, String)> = serde_json::from_str::<
-        std::collections::BTreeMap<String, String>,
-    >(cut.meta("settings"))
-    .unwrap_or_default()
-    .into_iter()
-    .collect();
+    let settings: Vec<(String, String)> =
+        serde_json::from_str::<std::collections::BTreeMap<String, String>>(cut.meta("settings"))
+            .unwrap_or_default()
+            .into_iter()
+            .collect();
     // The plan as it was run, not as a file of that name may be now.
     let plan = plan::parse(cut.meta("plan_name"), cut.meta("plan_source"), &settings)?;
     let paths: Vec<PathBuf> = cut

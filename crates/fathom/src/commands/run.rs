@@ -91,7 +91,9 @@ pub(crate) fn find_targets(paths: &[PathBuf], scratch: Bytes) -> anyhow::Result<
         return Ok(Found::Virtual(drives));
     }
     if n_virtual > 0 {
-        return Err(usage("virtual drives and targets of this host have different clocks: run them apart"));
+        return Err(usage(
+            "virtual drives and targets of this host have different clocks: run them apart",
+        ));
     }
     let mut subjects: Vec<Subject> = Vec::new();
     for path in paths {

@@ -15,10 +15,12 @@ pub(super) fn read_cell(step: &mut Table<'_>) -> Option<Cell> {
     let value = step.take("load")?;
     let outer = read_window(step);
     let until = step.take("until").and_then(|v| read_until(&v));
+    let stability = step.take("stability").and_then(|v| read_stability(&v));
     let Raw::List(items) = &value.raw else {
         let mut cell = read_one(value.table("load")?, &value, false)?;
         cell.window = merge_windows(outer, cell.window);
         cell.until = cell.until.or(until);
+        cell.stability = cell.stability.or(stability);
         return checked(cell, &value);
     };
     let mut loads = Vec::new();
@@ -35,7 +37,7 @@ pub(super) fn read_cell(step: &mut Table<'_>) -> Option<Cell> {
         }
     }
     check_weights(&loads, &value);
-    checked(Cell { loads, window: outer, until }, &value)
+    checked(Cell { loads, window: outer, until, stability }, &value)
 }
 
 /// A cell from one load table with its window inside.
@@ -151,6 +153,7 @@ fn read_one(mut table: Table<'_>, at: &Value<'_>, fill: bool) -> Option<Cell> {
     let targets = table.take("targets").map(|v| read_targets(&v)).unwrap_or_default();
     let window = read_window(&mut table);
     let until = table.take("until").and_then(|v| read_until(&v));
+    let stability = table.take("stability").and_then(|v| read_stability(&v));
     table.finish();
     let load = Load {
         name,
@@ -168,7 +171,21 @@ fn read_one(mut table: Table<'_>, at: &Value<'_>, fill: bool) -> Option<Cell> {
         targets,
     };
     check_load(&load, at);
-    Some(Cell { loads: vec![load], window, until })
+    Some(Cell { loads: vec![load], window, until, stability })
+}
+
+/// `["8s", "1088s"]`: a part of the counted time.
+fn read_stability(value: &Value<'_>) -> Option<(Nanos, Nanos)> {
+    let items = value.items();
+    let [from, to] = items.as_slice() else {
+        value.error("`stability` is a start and an end within the counted time");
+        return None;
+    };
+    let (from, to) = (from.span()?, to.span()?);
+    if from >= to {
+        value.error("`stability` ends before it starts");
+    }
+    Some((from, to))
 }
 
 /// Rules that concern several fields at once.

@@ -69,10 +69,8 @@ fn read_place(value: &Value<'_>) -> Vec<Coordinate> {
     let Some(table) = value.table("coordinates") else {
         return Vec::new();
     };
-    let place = |(axis, _, value): (String, _, Value<'_>)| Coordinate {
-        axis,
-        value: value.as_written(),
-    };
+    let place =
+        |(axis, _, value): (String, _, Value<'_>)| Coordinate { axis, value: value.as_written() };
     table.in_order().into_iter().map(place).collect()
 }
 
@@ -98,10 +96,7 @@ pub(super) fn read_rounds(table: &mut Table<'_>, level: usize) -> Option<Rounds>
     let steps = nested_steps(&children, level + 1);
     for tracked in &track {
         if !has_cell(&steps, &tracked.step, &tracked.at) {
-            value.error(format!(
-                "`track`: no child step has a cell `{}`",
-                tracked.describe()
-            ));
+            value.error(format!("`track`: no child step has a cell `{}`", tracked.describe()));
         }
     }
     if track.is_empty() {
@@ -168,7 +163,9 @@ pub(super) fn read_points(table: &mut Table<'_>, level: usize) -> Option<Points>
     };
     fields.finish();
     if picks.is_empty() {
-        value.error("`points` needs `pick`: a list such as [{ name = \"max\", highest = \"iops\" }]");
+        value.error(
+            "`points` needs `pick`: a list such as [{ name = \"max\", highest = \"iops\" }]",
+        );
     }
     let Some(children) = table.take("step") else {
         table.error("`points` needs child steps: [[step.step]]");
@@ -197,19 +194,23 @@ fn read_below(value: &Value<'_>) -> Option<(Figure, f64)> {
 }
 
 fn read_picks(value: &Value<'_>) -> Vec<Pick> {
-    let mut picks: Vec<Pick> = Vec::new();
-    for item in value.items() {
-        if let Some(pick) = read_pick(&item) {
-            if let PickRule::Between(_, a, b) = &pick.rule {
-                let known = |name: &String| picks.iter().any(|pick| pick.name == *name);
-                if !known(a) || !known(b) {
-                    item.error("`between` names two points picked before");
-                }
+    let picks: Vec<Pick> = value.items().iter().filter_map(read_pick).collect();
+    for pick in &picks {
+        if let PickRule::Between(_, a, b) = &pick.rule {
+            let known = |name: &String| {
+                let found = |other: &Pick| other.name == *name && !is_between(other);
+                picks.iter().any(found)
+            };
+            if !known(a) || !known(b) {
+                value.error("`between` names two other points that are not between others");
             }
-            picks.push(pick);
         }
     }
     picks
+}
+
+fn is_between(pick: &Pick) -> bool {
+    matches!(pick.rule, PickRule::Between(..))
 }
 
 fn read_pick(item: &Value<'_>) -> Option<Pick> {

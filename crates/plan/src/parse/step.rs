@@ -105,7 +105,10 @@ fn read_step(
         None => format!("{}", index + 1),
     });
     // Also the keys of the other verbs are known here, so that only real slips are reported.
-    for verb in VERBS.iter().chain(["step", "time", "ramp", "amount", "until", "with", "skip"].iter()) {
+    for verb in VERBS
+        .iter()
+        .chain(["step", "time", "ramp", "amount", "until", "stability", "with", "skip"].iter())
+    {
         table.take(verb);
     }
     table.finish();

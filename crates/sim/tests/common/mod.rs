@@ -59,7 +59,7 @@ impl Bench {
     pub(crate) fn end(&mut self, load: &str) -> (Got, CellEnd) {
         let text = format!("name=\"t\"\n[[step]]\nload={{{load}}}");
         let plan = plan::parse("t", &text, &[]).unwrap_or_else(|error| panic!("{error}"));
-        let Verb::Load(Cell { loads, window }) = plan.steps[0].verb.clone() else {
+        let Verb::Load(Cell { loads, window, .. }) = plan.steps[0].verb.clone() else {
             panic!("a load")
         };
         self.seed += 1;
