@@ -24,5 +24,5 @@ mod timing;
 
 pub use backend::VirtualBackend;
 pub use ftl::{FlashCounts, Ftl};
-pub use profile::{Profile, Published, Standing, profile_names};
+pub use profile::{Profile, Published, Standing, Variant, profile_names};
 pub use target::{Faults, Fidelity, Setup, VirtualTarget};

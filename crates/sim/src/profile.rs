@@ -26,6 +26,10 @@ pub struct Profile {
     /// Standard deviation of the rate from one second to the next, as a share.
     #[serde(default)]
     pub noise: f64,
+    /// Other values of the constants that the calibration leaves open: a prediction is an envelope over
+    /// all of them.
+    #[serde(default)]
+    pub variant: Vec<Variant>,
     /// Published figures, each either calibrated on or held out.
     #[serde(default)]
     pub published: Vec<Published>,
@@ -129,6 +133,20 @@ pub struct Cache {
     pub program_us: f64,
     /// What it gives back when the host is idle, bytes a second.
     pub fold: String,
+}
+
+/// Constants that fit the calibration as well as those of the profile.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Why it may be so.
+    pub why: String,
+    /// Instead of `flash.spare`.
+    pub spare: f64,
+    /// Instead of `flash.cleaning_read`.
+    pub cleaning_read: f64,
+    /// Times `flash.program_us`, so that the calibrated rates stay.
+    pub program_factor: f64,
 }
 
 /// A published figure.
@@ -245,6 +263,42 @@ impl Profile {
             return Err("flash.program_us and controller.command_ns must be above zero".into());
         }
         Ok(())
+    }
+
+    /// The profile itself and its variants; where none is given, those that a data sheet leaves open:
+    /// one of sixteen dies for parity or not, and reads for cleaning that cost more or nothing.
+    pub fn envelope(&self) -> Vec<(String, Profile)> {
+        let with = |spare: f64, cleaning_read: f64, factor: f64| {
+            let mut profile = self.clone();
+            profile.flash.spare = spare;
+            profile.flash.cleaning_read = cleaning_read;
+            profile.flash.program_us *= factor;
+            profile
+        };
+        let mut all = vec![("as in the profile".to_owned(), self.clone())];
+        let own = (self.flash.spare, self.flash.cleaning_read);
+        for variant in &self.variant {
+            let Variant { spare, cleaning_read, program_factor, .. } = variant;
+            all.push((variant.why.clone(), with(*spare, *cleaning_read, *program_factor)));
+        }
+        if self.variant.is_empty() {
+            let parity = own.0 * 15.0 / 16.0;
+            if parity > 1.02 {
+                all.push(("one of sixteen dies holds parity".into(), with(parity, own.1, 1.0)));
+            }
+            all.push(("reads for cleaning cost nothing".into(), with(own.0, 0.0, 1.0)));
+            all.push(("reads for cleaning cost more".into(), with(own.0, own.1 + 0.3, 1.0)));
+        }
+        all
+    }
+
+    /// The largest residual of a held-out figure, in percent: what a prediction may be off besides.
+    pub fn error_percent(&self) -> f64 {
+        const AT_LEAST: f64 = 5.0;
+        const UNKNOWN: f64 = 10.0;
+        let held = self.published.iter().filter(|figure| figure.status == Standing::HeldOut);
+        let most = held.map(|figure| figure.residual_percent.abs()).reduce(f64::max);
+        most.map_or(UNKNOWN, |most| most.max(AT_LEAST))
     }
 
     /// User capacity.

@@ -152,36 +152,6 @@ fn describe(steps: &[Step], level: usize, text: &mut String) {
                     points.join(", ")
                 );
             }
-            Verb::Purge(purge) => {
-                let _ = writeln!(text, "purge ({})", purge.word());
-            }
-            Verb::Set(setting) => {
-                let word = |on| if on { "on" } else { "off" };
-                let _ =
-                    writeln!(text, "write cache {}", setting.write_cache.map_or("as it is", word));
-            }
-            Verb::Group(steps) => {
-                text.push_str("plan:\n");
-                describe(steps, level + 1, text);
-            }
-            Verb::Rounds(rounds) => {
-                let tracked: Vec<String> = rounds.track.iter().map(plan::Track::describe).collect();
-                let _ = writeln!(
-                    text,
-                    "rounds until steady, {} at most: window {}, range {} %, slope {} % of {}:",
-                    rounds.most,
-                    rounds.rule.window,
-                    rounds.rule.range_percent,
-                    rounds.rule.slope_percent,
-                    tracked.join("; ")
-                );
-                describe(&rounds.steps, level + 1, text);
-            }
-            Verb::Points(points) => {
-                let names: Vec<&str> = points.picks.iter().map(|pick| pick.name.as_str()).collect();
-                let _ = writeln!(text, "at the points {} of {}:", names.join(", "), points.from);
-                describe(&points.steps, level + 1, text);
-            }
             Verb::Repeat(repeat) => {
                 let discard = match repeat.discard {
                     0 => String::new(),
@@ -190,7 +160,44 @@ fn describe(steps: &[Step], level: usize, text: &mut String) {
                 let _ = writeln!(text, "{} times{discard}:", repeat.times);
                 describe(&repeat.steps, level + 1, text);
             }
+            method => describe_method(method, level, text),
         }
+    }
+}
+
+/// The verbs of a method.
+fn describe_method(verb: &Verb, level: usize, text: &mut String) {
+    match verb {
+        Verb::Purge(purge) => {
+            let _ = writeln!(text, "purge ({})", purge.word());
+        }
+        Verb::Set(setting) => {
+            let word = |on| if on { "on" } else { "off" };
+            let _ = writeln!(text, "write cache {}", setting.write_cache.map_or("as it is", word));
+        }
+        Verb::Group(steps) => {
+            text.push_str("plan:\n");
+            describe(steps, level + 1, text);
+        }
+        Verb::Rounds(rounds) => {
+            let tracked: Vec<String> = rounds.track.iter().map(plan::Track::describe).collect();
+            let _ = writeln!(
+                text,
+                "rounds until steady, {} at most: window {}, range {} %, slope {} % of {}:",
+                rounds.most,
+                rounds.rule.window,
+                rounds.rule.range_percent,
+                rounds.rule.slope_percent,
+                tracked.join("; ")
+            );
+            describe(&rounds.steps, level + 1, text);
+        }
+        Verb::Points(points) => {
+            let names: Vec<&str> = points.picks.iter().map(|pick| pick.name.as_str()).collect();
+            let _ = writeln!(text, "at the points {} of {}:", names.join(", "), points.from);
+            describe(&points.steps, level + 1, text);
+        }
+        _ => {}
     }
 }
 
