@@ -77,6 +77,8 @@ pub fn program() -> PathBuf {
 pub fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(args).current_dir(folder).stdin(Stdio::null());
+    // The ledger of this machine is none of a test's business.
+    command.env("XDG_STATE_HOME", folder.join("state"));
     command
 }
 

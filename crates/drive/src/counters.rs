@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::time::UNIX_EPOCH;
 
 /// Bytes a device counted since it appeared: (read, written). None where it keeps no statistics.
 pub fn device_bytes(name: &str) -> Option<(u64, u64)> {
@@ -41,8 +42,9 @@ pub struct WriteState {
     pub boot: String,
     /// Bytes the device counted as written since it appeared; none for files.
     pub written_bytes: Option<u64>,
-    /// Device and inode number of a file; none for devices.
-    pub file: Option<(u64, u64)>,
+    /// Device and inode number of a file, and when it was made in ms since the Unix epoch (0 where the
+    /// file system does not say); none for devices.
+    pub file: Option<(u64, u64, i64)>,
     /// Last change of a file's content, in ms since the Unix epoch; none for devices.
     pub modified_unix_ms: Option<i64>,
 }
@@ -57,7 +59,9 @@ pub fn write_state(subject: &Subject) -> WriteState {
         }
         _ => {
             if let Ok(meta) = std::fs::metadata(subject.open_path()) {
-                state.file = Some((meta.dev(), meta.ino()));
+                let made = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+                let made_ms = made.map_or(0, |since| since.as_millis() as i64);
+                state.file = Some((meta.dev(), meta.ino(), made_ms));
                 state.modified_unix_ms = Some(meta.mtime() * 1000 + meta.mtime_nsec() / 1_000_000);
             }
         }

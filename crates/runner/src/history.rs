@@ -228,7 +228,8 @@ const LAST_WRITES: u64 = 64 << 20;
 /// Time for the same, for files, in ms.
 const LAST_WRITES_MS: i64 = 10_000;
 
-/// Checks that nothing else wrote to a target since a run noted its state. Gives what cannot be known.
+/// Checks that nothing else wrote to a target since a run noted its state, which itself wrote at most
+/// `rate_bytes` a note, or nothing. Gives what cannot be known.
 ///
 /// # Errors
 /// When somebody else wrote to it.
@@ -236,6 +237,7 @@ pub(crate) fn check_unchanged(
     bed: &Bed<'_>,
     then: Option<&WriteState>,
     rate_bytes: u64,
+    writes: bool,
 ) -> Result<Option<String>, RunError> {
     let (Some(subject), Some(then)) = (bed.subject, then) else {
         return Ok(None);
@@ -266,7 +268,7 @@ pub(crate) fn check_unchanged(
         return changed(format!("the device counted {more} bytes written"));
     }
     if let (Some(before), Some(after)) = (then.modified_unix_ms, now.modified_unix_ms)
-        && after - before > LAST_WRITES_MS
+        && after - before > if writes { LAST_WRITES_MS } else { 0 }
         && !bed.is_scratch()
     {
         return changed("the file was changed".into());

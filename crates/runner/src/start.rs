@@ -221,7 +221,8 @@ impl<'a> Prepared<'a> {
                 notes.push(format!("{}: was laid out anew", bed.name));
             }
             let then = states.get(index).and_then(Option::as_ref);
-            notes.extend(check_unchanged(bed, then, fastest_interval(cut))?);
+            let writes = bed.writable.is_some();
+            notes.extend(check_unchanged(bed, then, fastest_interval(cut), writes)?);
         }
         Ok(notes)
     }

@@ -107,6 +107,9 @@ impl Walk {
     }
 }
 
+/// Parts of an interval at most.
+const PARTS_MAX: f64 = 32.0;
+
 /// A part of an interval in which nothing changes.
 struct Stretch {
     ns: f64,
@@ -130,9 +133,10 @@ impl CellRun for IntervalCell {
         let stalled = stall_in(faults.stall, from, end);
         let noise = drive.noise.next();
         let simulated = drive.tables.simulated;
-        let (mut left_ns, mut energy) = ((end - from - stalled) as f64, 0.0);
+        let whole_ns = (end - from - stalled) as f64;
+        let (mut left_ns, mut energy) = (whole_ns, 0.0);
         while left_ns > 0.5 && self.left.is_none_or(|left| left >= 1.0) && !self.loads.is_empty() {
-            let used = self.stretch(drive, left_ns, noise, &mut streams, &mut energy);
+            let used = self.stretch(drive, (left_ns, whole_ns), noise, &mut streams, &mut energy);
             left_ns -= used;
         }
         if stalled > 0 {
@@ -165,7 +169,7 @@ impl IntervalCell {
     fn stretch(
         &mut self,
         drive: &mut Drive,
-        left_ns: f64,
+        (left_ns, interval_ns): (f64, f64),
         noise: f64,
         streams: &mut [StreamSample],
         energy: &mut f64,
@@ -188,9 +192,10 @@ impl IntervalCell {
         let writes = rate * mixture.written_per_io;
         let mut ns = left_ns;
         if writes > 0.0 {
-            // The amplification hardly moves within half a superblock.
+            // The amplification hardly moves within half a superblock. A very small drive writes many of
+            // them in an interval: there the parts of an interval are what is looked at.
             let half = drive.flash.superblock_bytes() as f64 / 2.0;
-            ns = ns.min(half / writes * 1e9);
+            ns = ns.min((half / writes * 1e9).max(interval_ns / PARTS_MAX));
             if cached {
                 ns = ns.min(drive.flash.cache_left() / writes * 1e9 + 1.0);
             }
@@ -206,21 +211,27 @@ impl IntervalCell {
         }
         *energy += rate * ns * 1e-9 * mixture.energy_uj;
         count(mixture, &stretch, &mut self.carry, streams, self.rng.unit());
-        let by_stream: Vec<(usize, f64)> = mixture
+        let unit = drive.timing.unit as f64;
+        let written: Vec<(usize, f64)> = mixture
             .sides
             .iter()
             .filter(|side| side.write)
-            .map(|side| (side.stream, side.share * side.mean_bytes.max(drive.timing.unit as f64)))
+            .map(|side| (side.stream, rate * ns * 1e-9 * side.share * side.mean_bytes.max(unit)))
             .collect();
         if cached {
             drive.flash.use_cache(writes * ns * 1e-9);
         }
-        for walk in &mut self.walks {
-            let share: f64 =
-                by_stream.iter().filter(|(s, _)| *s == walk.stream).map(|(_, bytes)| bytes).sum();
-            walk.write(drive, rate * ns * 1e-9 * share, &mut self.rng);
-        }
+        self.wear(drive, &written);
         ns.max(1.0)
+    }
+
+    /// Moves the flash along by what each stream wrote, in bytes.
+    fn wear(&mut self, drive: &mut Drive, written: &[(usize, f64)]) {
+        for walk in &mut self.walks {
+            let of_stream = written.iter().filter(|(stream, _)| *stream == walk.stream);
+            let bytes: f64 = of_stream.map(|(_, bytes)| bytes).sum();
+            walk.write(drive, bytes, &mut self.rng);
+        }
     }
 
     /// The I/Os that were on their way when the drive stalled end that much later.
