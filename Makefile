@@ -33,6 +33,7 @@ lint:
 bench: setup-test build
 	@$(STATIC) cargo build --release --locked --target $(HOST) -p bench
 	@target/$(HOST)/release/engine $(ARGS)
+	@target/$(HOST)/release/sim
 
 setup-build:
 	@scripts/setup.sh build
