@@ -285,7 +285,7 @@ fn ezfio_states_its_variation_over_its_window_and_the_whole() {
     let at = |name: &str| head.iter().position(|column| *column == name).unwrap();
     let mut rates = std::collections::BTreeMap::<u64, f64>::new();
     for fields in lines.map(|line| line.split(',').collect::<Vec<_>>()) {
-        if fields[at("path")] == "stability" && fields[at("ramp")] == "0" {
+        if fields[at("step")] == "stability" && fields[at("ramp")] == "0" {
             *rates.entry(fields[at("seq")].parse().unwrap()).or_default() +=
                 fields[at("iops")].parse::<f64>().unwrap();
         }

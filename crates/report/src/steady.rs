@@ -1,7 +1,7 @@
 //! Steady state for the terminal and for programs: the claims, their evidence and window tables.
 
 use crate::text::table_of;
-use analysis::{SteadyGroup, WindowRow, pivot, steady_groups};
+use analysis::{Pivot, SteadyGroup, WindowRow, pivot, steady_groups};
 use base::units::{format_latency, format_rate, three_digits};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -104,25 +104,9 @@ fn tables(group: &SteadyGroup) -> String {
         let rows: Vec<&WindowRow> = group.rows.iter().filter(|row| row.step == step).collect();
         match pivot(&rows) {
             Some(table) => {
-                let (from, to) = group.window;
-                let _ = writeln!(
-                    text,
-                    "\n{step}: mean IOPS of rounds {from} to {to}, {} down, {} across",
-                    table.row_axis, table.column_axis
-                );
-                let mut head = vec![table.row_axis.as_str()];
-                head.extend(table.columns.iter().map(String::as_str));
-                let body: Vec<Vec<String>> = table
-                    .rows
-                    .iter()
-                    .map(|(name, cells)| {
-                        let value = |cell: &Option<&WindowRow>| {
-                            cell.map_or_else(|| "n/a".into(), |row| format_rate(row.iops))
-                        };
-                        std::iter::once(name.clone()).chain(cells.iter().map(value)).collect()
-                    })
-                    .collect();
-                text.push_str(&table_of(&head, &body));
+                for figure in figures(group) {
+                    text.push_str(&crossed(step, group.window, &table, figure));
+                }
             }
             None => rest.extend(rows),
         }
@@ -130,6 +114,45 @@ fn tables(group: &SteadyGroup) -> String {
     if !rest.is_empty() {
         text.push_str(&list(&rest, group.window));
     }
+    text
+}
+
+/// A figure of a row with its name.
+type Shown = (&'static str, fn(&WindowRow) -> String);
+
+/// What is shown of each cell: the rate, and the latencies where one of them was tracked.
+fn figures(group: &SteadyGroup) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = vec![("mean IOPS", |row| format_rate(row.iops))];
+    let tracked = group.evidence["tracked"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_rate = |series: &Value| {
+        let name = series["name"].as_str().unwrap_or_default();
+        name.ends_with("iops") || name.ends_with("bandwidth")
+    };
+    if !tracked.iter().all(is_rate) {
+        shown.push(("mean latency (ART)", |row| latency(row.mean_ns)));
+        shown.push(("mean of the 99.999 % latencies", |row| latency(row.five_nines_ns)));
+        shown.push(("largest latency (MRT)", |row| latency(row.max_ns.map(|ns| ns as f64))));
+    }
+    shown
+}
+
+fn latency(ns: Option<f64>) -> String {
+    ns.map_or_else(|| "n/a".to_owned(), format_latency)
+}
+
+/// One figure of a sweep over two axes.
+fn crossed(step: &str, (from, to): (u32, u32), table: &Pivot<'_>, (what, show): Shown) -> String {
+    let mut text = format!(
+        "\n{step}: {what} of rounds {from} to {to}, {} down, {} across\n",
+        table.row_axis, table.column_axis
+    );
+    let mut head = vec![table.row_axis.as_str()];
+    head.extend(table.columns.iter().map(String::as_str));
+    let line = |(name, cells): &(String, Vec<Option<&WindowRow>>)| {
+        let value = |cell: &Option<&WindowRow>| cell.map_or_else(|| "n/a".into(), show);
+        std::iter::once(name.clone()).chain(cells.iter().map(value)).collect()
+    };
+    text.push_str(&table_of(&head, &table.rows.iter().map(line).collect::<Vec<_>>()));
     text
 }
 

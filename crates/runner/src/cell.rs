@@ -241,6 +241,7 @@ impl Runner<'_> {
                 )));
             }
             written = again.written;
+            self.last_end = Some(self.clock.now());
         }
         if failed && place.counted {
             self.worst = Status::Fail;
@@ -340,6 +341,8 @@ impl Runner<'_> {
             let mut facts = facts_json(&end);
             facts["written_bytes"] = json!(written);
             facts["fills_since_purge"] = json!(self.histories.fills());
+            facts["gap_before_ns"] =
+                json!(self.last_end.map(|end| head.start.0.saturating_sub(end.0)));
             let sums = CellSums { totals: &totals, through_seq, len, intervals, cpu };
             self.writer.end_cell(id, now, status, message.as_deref(), &facts, &sums)?;
             for verdict in &verdicts {
@@ -366,6 +369,7 @@ impl Runner<'_> {
             verdicts: &verdicts,
         });
         stored?;
+        self.last_end = Some(now);
         if let (Some(timed), Some(until), true) = (&timed, cell.until, whole) {
             self.conclude_timed(id, place, timed, until.rule)?;
         }

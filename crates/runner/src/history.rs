@@ -14,7 +14,12 @@ pub(crate) struct Histories {
     targets: Vec<History>,
     /// A note for the user about each thing that is not known.
     pub(crate) notes: Vec<String>,
+    kept_unix_ms: u64,
 }
+
+/// The ledger is written at most this often while cells follow each other: writing it takes time that
+/// would be a gap. What is not in it when the power fails shows by the drive's counters.
+const KEEP_EVERY_MS: u64 = 10_000;
 
 struct History {
     entry: LedgerEntry,
@@ -89,7 +94,7 @@ impl Histories {
                 history
             })
             .collect();
-        Histories { ledger, run, targets, notes }
+        Histories { ledger, run, targets, notes, kept_unix_ms: 0 }
     }
 
     /// Drive fills since the purge of the target that has the fewest; none when no purge is known.
@@ -122,7 +127,7 @@ impl Histories {
             (target.purged, target.sure) = (true, true);
             (target.kind, target.since_change) = (None, 0);
         }
-        self.keep(beds, unix_ms);
+        self.flush(beds, unix_ms);
     }
 
     /// A cell wrote these bytes to each target.
@@ -157,11 +162,14 @@ impl Histories {
                 steps.remove(100);
             }
         }
-        self.keep(beds, unix_ms);
+        if unix_ms >= self.kept_unix_ms + KEEP_EVERY_MS {
+            self.flush(beds, unix_ms);
+        }
     }
 
     /// Writes the ledger down for targets that have one.
-    fn keep(&mut self, beds: &[Bed<'_>], unix_ms: u64) {
+    pub(crate) fn flush(&mut self, beds: &[Bed<'_>], unix_ms: u64) {
+        self.kept_unix_ms = unix_ms;
         let Some(ledger) = &self.ledger else {
             return;
         };

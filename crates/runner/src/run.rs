@@ -46,6 +46,8 @@ pub(crate) struct Runner<'a> {
     /// First and last round of the window, by the path of the rounds.
     pub(crate) windows: HashMap<String, (u32, u32)>,
     pub(crate) replay: Replay,
+    /// End of the last cell on the run's clock.
+    pub(crate) last_end: Option<Nanos>,
     pub(crate) claim: Option<Claim>,
     pub(crate) read_only: bool,
 }
@@ -75,6 +77,7 @@ impl Runner<'_> {
         if outcome == Outcome::Completed {
             outcome = self.steps(&plan.steps[skip.min(plan.steps.len())..], &root)?;
         }
+        self.histories.flush(&self.beds, unix_ms());
         let (state, message) = match outcome {
             Outcome::Completed if self.worst == Status::Fail => (State::Invalid, None),
             Outcome::Completed => (State::Done, None),

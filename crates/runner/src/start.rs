@@ -256,6 +256,7 @@ impl<'a> Prepared<'a> {
             measured: Vec::new(),
             windows: HashMap::new(),
             replay,
+            last_end: None,
             claim: options.plan.claim.clone(),
             read_only: options.read_only,
         })

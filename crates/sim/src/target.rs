@@ -269,4 +269,18 @@ mod tests {
             assert!(error.contains(word), "{text}: {error}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_after_sim_panics(text in "(d5-p5430|client|x)?(,[a-z-]{0,14}=?[0-9a-zA-Z@.%]{0,8}){0,4}") {
+            let _ = VirtualTarget::parse(&format!("sim:{text}"));
+        }
+
+        #[test]
+        fn no_profile_panics(cut in 0usize..4000, junk in "[ -~]{0,12}") {
+            let good = include_str!("../profiles/d5-p5430.toml");
+            let at = (0..=cut.min(good.len())).rev().find(|&at| good.is_char_boundary(at)).unwrap();
+            let _ = Profile::read(&format!("{}{junk}{}", &good[..at], &good[at..]));
+        }
+    }
 }
