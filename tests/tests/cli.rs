@@ -38,7 +38,18 @@ fn plans_are_listed_and_shown_with_their_estimate() {
             "curve-4k-read",
             "curve-4k-write",
             "curve-64k-read",
-            "curve-64k-write"
+            "curve-64k-write",
+            "review-precondition",
+            "ezfio",
+            "pts-iops",
+            "pts-throughput",
+            "pts-latency",
+            "pts-wsat",
+            "pts-hir",
+            "pts-xsr",
+            "pts-cbw",
+            "pts-dirth",
+            "pts",
         ]
     );
     for name in names {
