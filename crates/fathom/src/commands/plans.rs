@@ -5,7 +5,7 @@ use crate::commands::load_plan;
 use crate::exit::Exit;
 use crate::print;
 use base::units::{Bytes, Nanos, format_bytes_decimal, format_span};
-use plan::{BUILTIN, Estimate, Load, Plan, Step, Verb, estimate};
+use plan::{BUILTIN, Estimate, Load, Plan, Step, Verb, estimate, estimate_most};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -21,9 +21,13 @@ pub(crate) fn list(args: &Json) -> anyhow::Result<Exit> {
         list.push(json!({
             "name": plan.name, "title": plan.title, "writes": plan.writes(),
             "time_s": cost.time(ASSUMED_RATE).as_secs_f64(), "cells": cost.cells,
+            "time_most_s": estimate_most(&plan, plan.scratch).time(ASSUMED_RATE).as_secs_f64(),
         }));
         let writes = if plan.writes() { "writes" } else { "reads" };
-        let time = format_span(cost.time(ASSUMED_RATE));
+        let most = estimate_most(&plan, plan.scratch).time(ASSUMED_RATE);
+        // A plan with rounds takes as many as it needs.
+        let more = if most > cost.time(ASSUMED_RATE) { "+" } else { "" };
+        let time = format!("{}{more}", format_span(cost.time(ASSUMED_RATE)));
         body.push(vec![plan.name, writes.into(), time, plan.title]);
     }
     if args.json {
@@ -97,6 +101,12 @@ fn estimate_text(plan: &Plan, cost: &Estimate) -> String {
     let size = plan.scratch;
     let mut text =
         format!("\nEstimate: {} cells, {} by the clock", cost.cells, format_span(cost.timed));
+    let most = estimate_most(plan, size);
+    if most != *cost {
+        let time = format_span(most.timed);
+        let _ =
+            write!(text, " if steady at the first chance, {} cells, {time} at most,", most.cells);
+    }
     if cost.amount.0 > 0 {
         let _ = write!(text, " and {} of fills", format_bytes_decimal(cost.amount));
     }
@@ -211,12 +221,16 @@ fn cell_text(cell: &plan::Cell) -> String {
     });
     let ramp =
         (cell.window.ramp > Nanos(0)).then(|| format!(" after {}", format_span(cell.window.ramp)));
+    let until = cell
+        .until
+        .map(|until| format!(", or until steady (a value each {})", format_span(until.every)));
     format!(
-        "{}{}{}{}",
+        "{}{}{}{}{}",
         loads.join(" + "),
         amount.unwrap_or_default(),
         time.unwrap_or_default(),
-        ramp.unwrap_or_default()
+        ramp.unwrap_or_default(),
+        until.unwrap_or_default()
     )
 }
 
@@ -233,6 +247,7 @@ fn as_json(plan: &Plan, cost: &Estimate) -> Value {
         "estimate": {
             "cells": cost.cells,
             "timed_s": cost.timed.as_secs_f64(),
+            "timed_most_s": estimate_most(plan, plan.scratch).timed.as_secs_f64(),
             "amount_bytes": cost.amount.0,
             "written_bytes": cost.written(ASSUMED_RATE).0,
             "assumed_bytes_per_s": ASSUMED_RATE,
