@@ -249,3 +249,39 @@ fn where_no_gap_is_allowed_the_whole_step_is_repeated() {
     assert_eq!(again, ["together#1/x", "together#1/y"]);
     assert!(run.events.iter().any(|e| e.kind == "repeat" && e.text.contains("no gap")));
 }
+
+#[test]
+fn what_was_written_and_found_before_the_cut_is_still_known_after_it() {
+    if !is_root() {
+        return;
+    }
+    let here = folder();
+    let disk = LoopDevice::new(here.path(), "disk", 64 << 20);
+    let path = plan(
+        here.path(),
+        "claim={method=\"X\", standard=\"a standard\"}\n\
+         [[step]]\nname=\"purge\"\npurge=\"auto\"\n\
+         [[step]]\nname=\"fill\"\nfill={block=\"128k\", amount=\"2x\"}\n\
+         [[step]]\nname=\"long\"\nload={read=0, time=\"60s\", rate=100}\n\
+         [[step]]\nname=\"end\"\nload={time=\"50ms\"}\n",
+    );
+    let device = disk.text();
+    let args = ["run", &path, &device, "-q", "--destroy", &disk.identity, "-o", "r.fathom"];
+    assert!(cut(here.path(), &args, Duration::from_millis(3500), Signal::KILL));
+    let file = here.path().join("r.fathom");
+    assert_eq!(RunFile::open(&file).unwrap().cells.len(), 2, "it was cut in the long step");
+    // The rest of the long step is of no interest here.
+    let resume = ["resume", "r.fathom", "-q", "--destroy", &disk.identity];
+    assert!(cut(here.path(), &resume, Duration::from_millis(3500), Signal::INT));
+    let run = RunFile::open(&file).unwrap();
+    let deviations = run.meta_json("claim")["deviations"].to_string();
+    assert!(deviations.contains("deallocation"), "{deviations}");
+    let of = |name: &str| run.cells.iter().find(|cell| cell.path == name).unwrap();
+    let before = of("fill").facts["fills_since_purge"].as_f64().unwrap();
+    let after = of("long").facts["fills_since_purge"].as_f64().unwrap();
+    assert!((before - 2.0).abs() < 0.01, "{before}");
+    // Both starts of the long step wrote a little, and all of it is counted.
+    let bytes: u64 = [of("long"), &run.repeated[0]].iter().map(|c| c.merged().writes.bytes).sum();
+    let counted = (after - before) * (64u64 << 20) as f64;
+    assert!((counted - bytes as f64).abs() < 65536.0, "{counted} and {bytes}");
+}

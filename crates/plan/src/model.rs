@@ -3,7 +3,7 @@
 use crate::method::{Points, Purge, Rounds, Setting, Until};
 use crate::params::Param;
 use base::units::{Bytes, Nanos, format_block, format_rate};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Most outstanding I/Os a worker may have.
 pub const DEPTH_MAX: u32 = 4096;
@@ -45,7 +45,7 @@ impl Plan {
 }
 
 /// The document a plan follows, and where this run does not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Claim {
     /// Short name of the method, such as `PTS`.
     pub method: String,

@@ -246,7 +246,9 @@ impl Runner<'_> {
         if failed && place.counted {
             self.worst = Status::Fail;
         }
+        self.histories.retold = true;
         self.histories.wrote(&self.beds, cell, &written, true, unix_ms());
+        self.histories.retold = false;
         Ok(self.result_of(cell, place, &record.totals, record.len, Outcome::Completed))
     }
 
@@ -280,6 +282,7 @@ impl Runner<'_> {
         if let Some((record, failed)) = self.replay.take(&place.path, &place.label) {
             return self.repeat_cell(cell, place, record, failed);
         }
+        self.count_vain();
         let plan = self.cell_plan(cell, place);
         let head = self.cell_head(cell, place);
         let id = self.writer.start_cell(&head)?;

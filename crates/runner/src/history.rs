@@ -4,8 +4,9 @@ use crate::bed::Bed;
 use crate::error::RunError;
 use drive::{WriteState, write_state};
 use plan::{Cell, Load, Pattern, Step, Verb};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
-use store::{Ledger, LedgerEntry, LedgerPurge, LedgerStep};
+use store::{CellRecord, Ledger, LedgerEntry, LedgerPurge, LedgerStep};
 
 /// Histories of all targets of a run.
 pub(crate) struct Histories {
@@ -15,19 +16,22 @@ pub(crate) struct Histories {
     /// A note for the user about each thing that is not known.
     pub(crate) notes: Vec<String>,
     kept_unix_ms: u64,
+    /// What is told now happened before the run was cut: the ledger knows it.
+    pub(crate) retold: bool,
 }
 
 /// The ledger is written at most this often while cells follow each other: writing it takes time that
 /// would be a gap. What is not in it when the power fails shows by the drive's counters.
 const KEEP_EVERY_MS: u64 = 10_000;
 
+#[derive(Clone, Deserialize, Serialize)]
 struct History {
     entry: LedgerEntry,
     /// The state of never having been written is known to have been there.
     purged: bool,
     /// Nobody but Fathom wrote since.
     sure: bool,
-    /// Kept in the ledger.
+    /// Kept in the ledger: a drive, not a file that is gone after the run.
     kept: bool,
     /// Kind of the last writes, and bytes since it changed: the flash follows a change of workload for
     /// about a drive fill.
@@ -36,7 +40,7 @@ struct History {
 }
 
 /// Kinds of writes that leave the flash in different states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 enum WriteKind {
     Sequential,
     Random,
@@ -71,7 +75,8 @@ impl Histories {
                 };
                 let mut history = History {
                     entry: fresh,
-                    purged: !kept,
+                    // A virtual drive is new; what lies under a scratch file is not known.
+                    purged: bed.subject.is_none(),
                     sure: true,
                     kept,
                     kind: None,
@@ -94,7 +99,36 @@ impl Histories {
                 history
             })
             .collect();
-        Histories { ledger, run, targets, notes, kept_unix_ms: 0 }
+        Histories { ledger, run, targets, notes, kept_unix_ms: 0, retold: false }
+    }
+
+    /// What is known at the start of a run, for going on with it later.
+    pub(crate) fn as_json(&self) -> String {
+        serde_json::to_string(&self.targets).unwrap_or_default()
+    }
+
+    /// Goes back to what was known at the start of a cut run; what it did since is told again.
+    pub(crate) fn restore(&mut self, json: &str) {
+        if let Ok(targets) = serde_json::from_str::<Vec<History>>(json)
+            && targets.len() == self.targets.len()
+        {
+            self.targets = targets;
+        }
+    }
+
+    /// What a cell wrote before it was cut is on the drives, though the cell is repeated.
+    pub(crate) fn wrote_in_vain(&mut self, cell: &CellRecord) {
+        for (stream, counts) in cell.streams.iter().zip(&cell.totals) {
+            if let Some(target) = self.targets.get_mut(stream.target)
+                && counts.writes.bytes > 0
+            {
+                let (bytes, run) = (counts.writes.bytes, self.run.clone());
+                target.entry.written_bytes += bytes;
+                target.since_change += bytes;
+                let what = format!("{}, cut", stream.describe);
+                target.entry.steps.push(LedgerStep { what, bytes, run, whole: false });
+            }
+        }
     }
 
     /// Drive fills since the purge of the target that has the fewest; none when no purge is known.
@@ -169,6 +203,9 @@ impl Histories {
 
     /// Writes the ledger down for targets that have one.
     pub(crate) fn flush(&mut self, beds: &[Bed<'_>], unix_ms: u64) {
+        if self.retold {
+            return;
+        }
         self.kept_unix_ms = unix_ms;
         let Some(ledger) = &self.ledger else {
             return;

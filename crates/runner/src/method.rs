@@ -22,35 +22,44 @@ impl Runner<'_> {
             self.event("purge", "none: the plan says so")?;
             return Ok(Outcome::Completed);
         }
-        let mut how = Vec::new();
+        let again = self.replaying(&place.path);
+        let refused = format!("{}/not-purged", place.path);
+        let (mut how, mut worked) = (Vec::new(), !self.replaying(&refused));
         for index in 0..self.beds.len() {
-            if let Some(done) = self.backend.control(index, Control::Purge) {
-                match done {
-                    Ok(text) => how.push(text),
-                    Err(error) => return Ok(Outcome::Failed(error)),
+            let done = match self.backend.control(index, Control::Purge) {
+                Some(done) => done.map(|text| (text, true)),
+                None if again => continue,
+                None => self.purge_host(index, purge),
+            };
+            match done {
+                Ok((text, purged)) => {
+                    how.push(text);
+                    worked &= purged;
                 }
-                continue;
-            }
-            if self.replaying(&place.path) {
-                continue;
-            }
-            match self.purge_host(index, purge) {
-                Ok(text) => how.push(text),
                 Err(error) => return Ok(Outcome::Failed(error)),
             }
         }
-        if !self.replaying(&place.path) {
+        if !again {
             let text = how.join("; ");
             self.event("purge", &text)?;
             self.observer.on(Progress::Note(&format!("purge: {text}")));
+            // What was written in vain before is gone with everything else.
+            self.vain.clear();
         }
-        self.histories.purged(&self.beds, purge.word(), unix_ms());
+        if worked {
+            self.histories.retold = again;
+            self.histories.purged(&self.beds, purge.word(), unix_ms());
+            self.histories.retold = false;
+        } else {
+            self.mark_done(&refused)?;
+        }
         self.mark_done(&place.path)?;
         Ok(Outcome::Completed)
     }
 
-    /// Deallocates a target of this host: the one method that works on every kind.
-    fn purge_host(&mut self, index: usize, purge: Purge) -> Result<String, String> {
+    /// Deallocates a target of this host: the one method that works on every kind. Gives what was done,
+    /// and whether it was a purge.
+    fn purge_host(&mut self, index: usize, purge: Purge) -> Result<(String, bool), String> {
         let bed = &self.beds[index];
         let name = bed.name.clone();
         let Some(file) = &bed.writable else {
@@ -59,11 +68,11 @@ impl Runner<'_> {
         match drive::deallocate(file, bed.size) {
             Ok(()) => {
                 let _ = self.deviate("purge by deallocation, which the PTS does not list");
-                Ok(format!("{name}: all blocks deallocated"))
+                Ok((format!("{name}: all blocks deallocated"), true))
             }
             Err(error) if purge == Purge::Auto => {
                 let _ = self.deviate("no purge: the target cannot deallocate");
-                Ok(format!("{name}: not purged, it cannot deallocate ({error})"))
+                Ok((format!("{name}: not purged, it cannot deallocate ({error})"), false))
             }
             Err(error) => Err(format!(
                 "{name}: purge by deallocation failed: {error}; use purge = \"auto\" or \"none\""

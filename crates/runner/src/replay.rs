@@ -15,10 +15,6 @@ pub(crate) struct Replay {
     verdicts: Vec<VerdictRow>,
     /// Paths of rounds, continuous steps and actions that came to their end.
     done: HashSet<String>,
-    /// Cells taken from the file.
-    pub(crate) taken: u32,
-    /// Cells measured again.
-    pub(crate) again: u32,
 }
 
 /// Kind of the event that says that a path came to its end.
@@ -43,7 +39,6 @@ impl Replay {
     /// The stored result of a cell, when it is done.
     pub(crate) fn take(&mut self, path: &str, label: &str) -> Option<(CellRecord, bool)> {
         let found = self.cells.remove(&(path.to_owned(), label.to_owned()))?;
-        self.taken += 1;
         let failed = self.verdicts.iter().any(|v| v.cell == Some(found.id) && v.status == "fail");
         Some((found, failed))
     }
@@ -59,9 +54,9 @@ impl Replay {
         path: &str,
         why: &str,
         writer: &RunWriter,
-    ) -> Result<u32, RunError> {
+    ) -> Result<Vec<CellRecord>, RunError> {
         if self.done.contains(path) {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         let below = |cell: &CellRecord| {
             cell.path
@@ -70,17 +65,16 @@ impl Replay {
         };
         let keys: Vec<_> =
             self.cells.iter().filter(|(_, cell)| below(cell)).map(|(key, _)| key.clone()).collect();
-        for key in &keys {
-            if let Some(cell) = self.cells.remove(key) {
-                writer.mark_repeated(cell.id, why)?;
-                self.again += 1;
-            }
+        let given_up: Vec<CellRecord> =
+            keys.iter().filter_map(|key| self.cells.remove(key)).collect();
+        for cell in &given_up {
+            writer.mark_repeated(cell.id, why)?;
         }
         let inside = |done: &String| {
             !done.strip_prefix(path).is_some_and(|rest| rest.starts_with(['/', '#']))
         };
         self.done.retain(inside);
-        Ok(keys.len() as u32)
+        Ok(given_up)
     }
 
     /// Whether nothing is left to take.

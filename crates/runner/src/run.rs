@@ -18,7 +18,7 @@ use plan::{
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{RunWriter, State};
+use store::{CellRecord, RunWriter, State};
 
 /// A cell that was measured in this run, for the steps after it.
 pub(crate) struct Measured {
@@ -46,6 +46,8 @@ pub(crate) struct Runner<'a> {
     /// First and last round of the window, by the path of the rounds.
     pub(crate) windows: HashMap<String, (u32, u32)>,
     pub(crate) replay: Replay,
+    /// Cells that were measured before the run was cut and are repeated.
+    pub(crate) vain: Vec<CellRecord>,
     /// End of the last cell on the run's clock.
     pub(crate) last_end: Option<Nanos>,
     pub(crate) claim: Option<Claim>,
@@ -150,11 +152,26 @@ impl Runner<'_> {
         self.replay.is_done(path)
     }
 
+    /// What repeated cells wrote is on the drives of this host, after all that is told again; a
+    /// virtual drive is back before it.
+    pub(crate) fn count_vain(&mut self) {
+        for cell in std::mem::take(&mut self.vain) {
+            if !self.is_virtual {
+                self.histories.wrote_in_vain(&cell);
+            }
+        }
+    }
+
     /// What was measured in a part that allows no gap and was cut does not count.
     pub(crate) fn give_up(&mut self, path: &str, why: &str) -> Result<(), RunError> {
-        if !self.replay.is_empty() && self.replay.give_up(path, why, &self.writer)? > 0 {
+        if self.replay.is_empty() {
+            return Ok(());
+        }
+        let given_up = self.replay.give_up(path, why, &self.writer)?;
+        if !given_up.is_empty() {
             self.event("repeat", &format!("{path}: {why}; it is repeated"))?;
         }
+        self.vain.extend(given_up);
         Ok(())
     }
 

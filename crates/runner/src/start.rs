@@ -12,7 +12,7 @@ use analysis::Status;
 use base::clock::{Clock, unix_ms};
 use drive::{Kind, Subject};
 use engine::{Backend, Engine, host_backend};
-use plan::{Plan, Purge, Step, Verb};
+use plan::{Claim, Plan, Purge, Step, Verb};
 use serde_json::json;
 use sim::{VirtualBackend, VirtualTarget};
 use std::collections::HashMap;
@@ -62,6 +62,7 @@ pub fn run(
     let mut writer = RunWriter::create(&options.file, &ready.head(options), &ready.heads)?;
     writer.set_batched(options.targets.is_virtual());
     let mut runner = ready.runner(options, writer, observer, interrupt, Replay::default())?;
+    runner.writer.set_meta("history", &runner.histories.as_json())?;
     runner.set_claim()?;
     let skip = runner.reuse(options)?;
     runner.whole(options.plan, skip)
@@ -90,15 +91,24 @@ pub fn resume(
     let (replay, unfinished) = Replay::new(&cut);
     let skip = cut.events.iter().filter(|event| event.kind == "reused").count();
     let state = cut.state.word();
+    let history = cut.meta("history").to_owned();
+    let version = cut.meta("fathom_version").to_owned();
+    let claim: Option<Claim> = serde_json::from_str(cut.meta("claim")).ok();
     // Closing a handle of a file drops the locks of its database: it is closed before it is written.
     drop(cut);
     let mut writer = RunWriter::resume(&options.file)?;
     writer.set_batched(options.targets.is_virtual());
     let mut runner = ready.runner(options, writer, observer, interrupt, replay)?;
     runner.event("resume", &format!("the run was {state}; it goes on"))?;
+    // With the deviations that were found before the cut.
+    runner.claim = claim.or(runner.claim);
+    runner.histories.restore(&history);
     for cell in &unfinished {
         runner.writer.mark_repeated(cell.id, "was cut, and is measured again")?;
-        runner.replay.again += 1;
+    }
+    runner.vain = unfinished;
+    if version != env!("CARGO_PKG_VERSION") {
+        runner.note(&format!("the run was begun by fathom {version}"))?;
     }
     for note in notes {
         runner.note(&note)?;
@@ -256,6 +266,7 @@ impl<'a> Prepared<'a> {
             measured: Vec::new(),
             windows: HashMap::new(),
             replay,
+            vain: Vec::new(),
             last_end: None,
             claim: options.plan.claim.clone(),
             read_only: options.read_only,

@@ -105,7 +105,7 @@ fn estimate_text(plan: &Plan, cost: &Estimate) -> String {
     if most != *cost {
         let time = format_span(most.timed);
         let _ =
-            write!(text, " if steady at the first chance, {} cells, {time} at most,", most.cells);
+            write!(text, " if steady at the first chance, {} cells, {time} at most", most.cells);
     }
     if cost.amount.0 > 0 {
         let _ = write!(text, " and {} of fills", format_bytes_decimal(cost.amount));
