@@ -159,6 +159,16 @@ impl TimedSteady {
         true
     }
 
+    /// How many values there are so far.
+    pub fn values(&self) -> usize {
+        self.series.values.len()
+    }
+
+    /// The rule.
+    pub fn rule(&self) -> SteadyRule {
+        self.until.rule
+    }
+
     /// Whether the last window is steady.
     pub fn steady(&self) -> bool {
         self.series.last_window(self.until.rule).steady

@@ -245,7 +245,13 @@ impl Observer for Live {
 }
 
 /// A round's end in one line: each tracked value and how its window stands.
-fn round_line(path: &str, round: u32, most: u32, tracked: &[Tracked], rule: SteadyRule) -> String {
+fn round_line(
+    path: &str,
+    round: u32,
+    most: Option<u32>,
+    tracked: &[Tracked],
+    rule: SteadyRule,
+) -> String {
     let series = |series: &Tracked| {
         let value = series.values.last().copied().unwrap_or(f64::NAN);
         let window = series.last_window(rule);
@@ -266,7 +272,10 @@ fn round_line(path: &str, round: u32, most: u32, tracked: &[Tracked], rule: Stea
         format!("{} {} ({state})", series.name, three_digits(value))
     };
     let all: Vec<String> = tracked.iter().map(series).collect();
-    format!("{path}: round {round} of at most {most}: {}", all.join("; "))
+    match most {
+        Some(most) => format!("{path}: round {round} of at most {most}: {}", all.join("; ")),
+        None => format!("{path}: value {round}: {}", all.join("; ")),
+    }
 }
 
 fn name_of(cell: &CellPlan) -> String {

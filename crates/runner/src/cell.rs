@@ -68,6 +68,23 @@ struct Recording<'a> {
 const CHECKPOINT_EVERY: u32 = 256;
 
 impl Recording<'_> {
+    /// Takes an interval of a cell that ends when it is steady, and tells of each value.
+    fn is_steady(&mut self, sample: &IntervalSample) -> bool {
+        let values = |timed: &Option<TimedSteady>| timed.as_ref().map_or(0, TimedSteady::values);
+        let before = values(&self.timed);
+        let steady = is_steady(&mut self.timed, sample);
+        if let (Some(timed), true) = (&self.timed, values(&self.timed) > before) {
+            self.observer.on(Progress::Round {
+                path: &timed.series.name,
+                round: timed.values() as u32,
+                most: None,
+                tracked: std::slice::from_ref(&timed.series),
+                rule: timed.rule(),
+            });
+        }
+        steady
+    }
+
     /// Stores an interval, now and then with the sums so far.
     fn store(&mut self, sample: &IntervalSample) -> Result<(), StoreError> {
         self.through_seq = sample.seq;
@@ -144,7 +161,7 @@ impl Sink for Recording<'_> {
             return Next::Stop;
         }
         match self.store(&sample) {
-            Ok(()) if is_steady(&mut self.timed, &sample) => Next::Stop,
+            Ok(()) if self.is_steady(&sample) => Next::Stop,
             Ok(()) => Next::Continue,
             Err(error) => {
                 self.error = Some(error);

@@ -148,7 +148,7 @@ impl Runner<'_> {
             self.observer.on(Progress::Round {
                 path: &place.path,
                 round,
-                most: rounds.most,
+                most: Some(rounds.most),
                 tracked: &tracked,
                 rule: rounds.rule,
             });

@@ -50,14 +50,14 @@ pub enum Progress<'a> {
     },
     /// Nothing is done for a time.
     Idle(Nanos),
-    /// A round ended.
+    /// A round ended, or a load that ends when it is steady has another value.
     Round {
-        /// Path of the rounds.
+        /// Path of the rounds, or of the load.
         path: &'a str,
         /// Its number, from 1.
         round: u32,
-        /// Rounds at most.
-        most: u32,
+        /// Rounds at most; none for values.
+        most: Option<u32>,
         /// What is tracked, with the value of each round so far.
         tracked: &'a [Tracked],
         /// When it counts as steady.

@@ -132,10 +132,12 @@ impl<'a> Prepared<'a> {
         if options.read_only && options.plan.steps.iter().all(Step::writes) {
             return Err(RunError::NothingToDo);
         }
-        match options.targets {
-            Targets::Host(subjects) => Prepared::host(options, subjects),
-            Targets::Virtual(drives) => Ok(Prepared::virtual_drives(drives)),
-        }
+        let ready = match options.targets {
+            Targets::Host(subjects) => Prepared::host(options, subjects)?,
+            Targets::Virtual(drives) => Prepared::virtual_drives(drives),
+        };
+        check_blocks(&options.plan.steps, &ready.beds)?;
+        Ok(ready)
     }
 
     fn host(options: &RunOptions<'a>, subjects: &'a [Subject]) -> Result<Prepared<'a>, RunError> {
@@ -272,6 +274,42 @@ impl<'a> Prepared<'a> {
             read_only: options.read_only,
         })
     }
+}
+
+/// Blocks that a target's unit does not allow, in cells that are no part of a sweep: found before
+/// anything is purged or written.
+fn check_blocks(steps: &[Step], beds: &[Bed<'_>]) -> Result<(), RunError> {
+    let unit = beds.iter().map(|bed| bed.block.0).max().unwrap_or(512);
+    for step in steps {
+        let cell = match &step.verb {
+            Verb::Fill(cell) | Verb::Load(cell) => cell,
+            Verb::Curve(curve) => &curve.cell,
+            Verb::Group(inner) => {
+                check_blocks(inner, beds)?;
+                continue;
+            }
+            Verb::Repeat(repeat) => {
+                check_blocks(&repeat.steps, beds)?;
+                continue;
+            }
+            Verb::Rounds(rounds) => {
+                check_blocks(&rounds.steps, beds)?;
+                continue;
+            }
+            _ => continue,
+        };
+        let blocks = |load: &plan::Load| {
+            let all = load.read_blocks.0.iter().chain(&load.write_blocks.0);
+            all.map(|(block, _)| block.0).find(|block| block % unit != 0)
+        };
+        if let Some(block) = cell.loads.iter().find_map(blocks) {
+            return Err(RunError::NotHere(format!(
+                "step {}: not supported: blocks of {block} bytes, the target's unit is {unit} bytes",
+                step.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Methods of purging that this version has for targets of the host.

@@ -294,7 +294,7 @@ impl Device {
         self.stripe += 1;
         if self.stripe == full {
             self.stripe = 0;
-            let ns = self.program_time(sequential, cached);
+            let ns = self.varied(self.program_time(sequential, cached));
             self.program(now, Op { ns, frees: full, reads: None });
         }
         while self.owed >= f64::from(full) {
@@ -304,8 +304,15 @@ impl Device {
                 let ns = self.timing.cleaning_read_ns;
                 self.background(now, die, Op { ns, frees: 0, reads: None });
             }
-            self.program(now, Op { ns: self.timing.program_ns, frees: 0, reads: None });
+            let ns = self.varied(self.timing.program_ns);
+            self.program(now, Op { ns, frees: 0, reads: None });
         }
+    }
+
+    /// The time of one operation: uniform around its mean, so that dies do not march in step.
+    fn varied(&mut self, mean_ns: u64) -> u64 {
+        let spread = mean_ns * self.timing.program_spread / 65536;
+        mean_ns - spread + self.rng.below(2 * spread + 1)
     }
 
     /// Programs go round the dies; where the next one is busier than another, that one is taken.

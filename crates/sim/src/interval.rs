@@ -124,8 +124,11 @@ impl CellRun for IntervalCell {
         let faults = drive.asked.setup.faults.clone();
         let mut streams = vec![StreamSample::default(); self.n_streams];
         let failing = self.loads.iter().any(|(_, load)| load.writes());
+        let does = |write: bool| {
+            self.loads.iter().any(|(_, load)| if write { load.writes() } else { load.reads() })
+        };
         let fails = |at: u64| match faults.error {
-            Some((write, from)) if write == failing || !write => from.0.min(at),
+            Some((write, from)) if does(write) => from.0.min(at),
             _ => at,
         };
         let cut = fails(faults.gone.map_or(u64::MAX, |gone| gone.0));

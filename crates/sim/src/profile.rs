@@ -51,6 +51,9 @@ pub struct Flash {
     pub page: String,
     /// A program operation, erasing included.
     pub program_us: f64,
+    /// How far a single program operation may be from that, as a share: the kinds of page differ.
+    #[serde(default = "program_spread")]
+    pub program_spread: f64,
     /// The same in a sequential stream.
     pub sequential_program_us: f64,
     /// A read operation, by the kinds of page: equally likely values.
@@ -177,6 +180,10 @@ pub enum Standing {
     HeldOut,
 }
 
+fn program_spread() -> f64 {
+    0.25
+}
+
 const BUILT_IN: [(&str, &str); 3] = [
     ("d5-p5430", include_str!("../profiles/d5-p5430.toml")),
     ("tlc-3dwpd", include_str!("../profiles/tlc-3dwpd.toml")),
@@ -239,6 +246,7 @@ impl Profile {
             ),
             ((0.0..=1.0).contains(&flash.retry_share), "flash.retry_share is a share"),
             ((0.0..=10.0).contains(&flash.cleaning_read), "flash.cleaning_read must be 0 to 10"),
+            ((0.0..1.0).contains(&flash.program_spread), "flash.program_spread must be below 1"),
             (!flash.read_us.is_empty(), "flash.read_us needs a value"),
             (!self.suspend.delay_us.is_empty(), "suspend.delay_us needs a value"),
             ((0.0..0.5).contains(&self.noise), "noise must be below 0.5"),

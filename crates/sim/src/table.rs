@@ -18,7 +18,7 @@ use std::collections::HashMap;
 /// Ratio of neighbouring amplifications.
 const GRID: f64 = 1.08;
 /// Steps of interpolation between neighbours.
-const STEPS: u32 = 8;
+const STEPS: u32 = 64;
 /// Part operations simulated for one entry, at most: large requests have many.
 const PARTS_MAX: u64 = 600_000;
 
@@ -201,10 +201,8 @@ fn blend(a: &[u64], b: &[u64], weight: f64) -> Vec<u64> {
     }
     let n = a.len();
     let other = |i: usize| b[((2 * i + 1) * b.len() / (2 * n)).min(b.len() - 1)] as f64;
-    let mut mixed: Vec<u64> =
-        (0..n).map(|i| (a[i] as f64 + (other(i) - a[i] as f64) * weight) as u64).collect();
-    mixed.sort_unstable();
-    mixed
+    // Both samples rise, so what lies between them rises too.
+    (0..n).map(|i| (a[i] as f64 + (other(i) - a[i] as f64) * weight) as u64).collect()
 }
 
 fn key_of(work: &Workload<'_>) -> String {
@@ -265,6 +263,16 @@ impl Count for Gather {
     fn shed(&mut self, _stream: usize, _n: u64) {}
 }
 
+/// Steps without an I/O after which a simulation is given up.
+const IDLE_STEPS_MAX: u32 = 100_000;
+
+fn rate_of(load: &Load) -> Option<f64> {
+    match load.demand {
+        Demand::Open { rate_iops, .. } => Some(rate_iops),
+        Demand::Closed => None,
+    }
+}
+
 /// More samples than usual were asked for: more parts go with them.
 fn parts_max(work: &Workload<'_>) -> u64 {
     PARTS_MAX.max(u64::from(work.samples) * 4)
@@ -286,12 +294,15 @@ fn simulate(work: &Workload<'_>, amplification: f64, seed: u64) -> Entry {
     // Writes are even when the buffer is full and the dies' queues with it, or clearly never.
     let even_ns = if writes { 25 * work.timing.program_ns } else { 0 };
     let warm = 2 * host.slots() as u64 + 1000;
-    let step = (work.timing.program_ns / 4).max(100_000);
-    let (mut now, mut started) = (0, None);
+    // At a low rate the time between two looks must hold some arrivals.
+    let slowest = work.loads.iter().filter_map(|(_, load)| rate_of(load)).fold(f64::MAX, f64::min);
+    let step = (work.timing.program_ns / 4).max(100_000).max((20e9 / slowest) as u64);
+    let (mut now, mut started, mut idle_steps) = (0, None, 0);
     loop {
         now += step;
         let done = gather.ios;
         host.run(now, &mut device, &mut media, &mut gather);
+        idle_steps = if gather.ios == done { idle_steps + 1 } else { 0 };
         match started {
             None if now >= even_ns && gather.ios >= warm => {
                 gather.on = true;
@@ -299,8 +310,8 @@ fn simulate(work: &Workload<'_>, amplification: f64, seed: u64) -> Entry {
                 gather.waited = 0;
             }
             Some((_, from)) if gather.ios - from >= samples => break,
-            // A workload that cannot make progress, such as an arrival an hour.
-            _ if done == gather.ios && now > 1_000_000_000_000 => break,
+            // Nothing comes any more: no workload is known that does this, and none may hang here.
+            _ if idle_steps > IDLE_STEPS_MAX => break,
             _ => {}
         }
     }
@@ -312,14 +323,7 @@ fn simulate(work: &Workload<'_>, amplification: f64, seed: u64) -> Entry {
 
 fn finish(work: &Workload<'_>, gather: Gather, rate: f64) -> Entry {
     let counted: u64 = gather.sides.iter().map(|(side, _)| side.service.len() as u64).sum();
-    let asked: f64 = work
-        .loads
-        .iter()
-        .filter_map(|(_, load)| match load.demand {
-            Demand::Open { rate_iops, .. } => Some(rate_iops),
-            Demand::Closed => None,
-        })
-        .sum();
+    let asked: f64 = work.loads.iter().filter_map(|(_, load)| rate_of(load)).sum();
     let overloaded = gather.waited * 2 > counted;
     let single = work.loads.len() == 1;
     let mut sides: Vec<SideEntry> = gather

@@ -76,6 +76,9 @@ const KEYS: [&str; 13] = [
     "spare",
 ];
 
+/// Indirection units that the spare must have at least.
+const SPARE_UNITS_MIN: u32 = 40;
+
 impl Default for Setup {
     fn default() -> Setup {
         Setup {
@@ -170,6 +173,10 @@ impl VirtualTarget {
         if over_provision.is_some_and(|part| part > self.full_size() || part.0 < 16 << 20) {
             return Err("over-provision is the capacity that stays: 16MiB up to the drive's".into());
         }
+        let units = self.size().0 / crate::profile::bytes(&self.profile.flash.indirection).0;
+        if (units as f64) * (self.spare() - 1.0) < f64::from(SPARE_UNITS_MIN) {
+            return Err("the drive is too small: its spare has no room for superblocks".into());
+        }
         let needs_power = power_w.is_some() || self.setup.faults.throttle_c.is_some();
         match &self.profile.power {
             None if needs_power => Err("this profile has no [power]".into()),
@@ -260,6 +267,7 @@ mod tests {
             ("sim:d5-p5430,power", "key=value"),
             ("sim:d5-p5430,watts=5", "no key `watts`"),
             ("sim:client,capacity=1M", "16 MiB"),
+            ("sim:client,capacity=16MiB,spare=1.009", "spare"),
             ("sim:client,over-provision=2TB", "over-provision"),
             ("sim:client,stall=5s", "WHAT@TIME"),
             ("sim:client,mode=fast", "exact or interval"),

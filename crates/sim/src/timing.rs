@@ -15,6 +15,8 @@ pub(crate) struct Timing {
     pub(crate) program_ns: u64,
     pub(crate) sequential_program_ns: u64,
     pub(crate) cache_program_ns: u64,
+    /// Largest deviation of one operation, in parts of 2^16 of its time.
+    pub(crate) program_spread: u64,
     pub(crate) read_ns: Vec<u64>,
     /// Retried when a 32-bit draw is below this.
     pub(crate) retry_below: u64,
@@ -80,6 +82,7 @@ impl Timing {
             program_ns: ns(flash.program_us).max(1),
             sequential_program_ns: ns(flash.sequential_program_us).max(1),
             cache_program_ns: profile.cache.as_ref().map_or(1, |cache| ns(cache.program_us).max(1)),
+            program_spread: (flash.program_spread * 65536.0) as u64,
             read_ns: flash.read_us.iter().map(|&us| ns(us)).collect(),
             retry_below: (flash.retry_share * (1u64 << 32) as f64) as u64,
             retry_ns: ns(flash.retry_us),
