@@ -285,3 +285,30 @@ fn what_was_written_and_found_before_the_cut_is_still_known_after_it() {
     let counted = (after - before) * (64u64 << 20) as f64;
     assert!((counted - bytes as f64).abs() < 65536.0, "{counted} and {bytes}");
 }
+
+#[test]
+fn a_purge_in_a_step_without_gaps_is_repeated_with_it() {
+    if !is_root() {
+        return;
+    }
+    let here = folder();
+    let disk = LoopDevice::new(here.path(), "disk", 64 << 20);
+    let path = plan(
+        here.path(),
+        "[[step]]\nname=\"whole\"\ncontinuous=true\nrepeat=1\n\
+         [[step.step]]\nname=\"purge\"\npurge=\"auto\"\n\
+         [[step.step]]\nname=\"write\"\nload={read=0, depth=4, time=\"3s\"}\n",
+    );
+    let args = ["run", &path, &disk.text(), "-q", "--destroy", &disk.identity, "-o", "r.fathom"];
+    assert!(cut(here.path(), &args, Duration::from_millis(1800), Signal::KILL));
+    let resume = ["resume", "r.fathom", "-q", "--destroy", &disk.identity];
+    fathom(here.path(), &resume).expect(0);
+    let run = RunFile::open(&here.path().join("r.fathom")).unwrap();
+    assert_eq!(run.events.iter().filter(|event| event.kind == "purge").count(), 2);
+    assert!(run.events.iter().any(|e| e.kind == "repeat" && e.text.contains("no gap")));
+    // Counted from the second purge on.
+    let cell = &run.cells[0];
+    let fills = cell.facts["fills_since_purge"].as_f64().unwrap();
+    let written = cell.merged().writes.bytes as f64 / (64u64 << 20) as f64;
+    assert!((fills / written - 1.0).abs() < 0.01, "{fills} and {written}");
+}

@@ -13,6 +13,7 @@ use store::{CellRecord, RunFile, RunWriter, VerdictRow};
 pub(crate) struct Replay {
     cells: HashMap<(String, String), CellRecord>,
     verdicts: Vec<VerdictRow>,
+    resumed: bool,
     /// Paths of rounds, continuous steps and actions that came to their end.
     done: HashSet<String>,
 }
@@ -26,6 +27,7 @@ impl Replay {
         let mut replay = Replay {
             done: run.events.iter().filter(|e| e.kind == DONE).map(|e| e.text.clone()).collect(),
             verdicts: run.verdicts.clone(),
+            resumed: true,
             ..Replay::default()
         };
         let (done, cut): (Vec<CellRecord>, Vec<CellRecord>) =
@@ -55,14 +57,7 @@ impl Replay {
         why: &str,
         writer: &RunWriter,
     ) -> Result<Vec<CellRecord>, RunError> {
-        if self.done.contains(path) {
-            return Ok(Vec::new());
-        }
-        let below = |cell: &CellRecord| {
-            cell.path
-                .strip_prefix(path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '#']))
-        };
+        let below = |cell: &CellRecord| is_below(&cell.path, path);
         let keys: Vec<_> =
             self.cells.iter().filter(|(_, cell)| below(cell)).map(|(key, _)| key.clone()).collect();
         let given_up: Vec<CellRecord> =
@@ -70,15 +65,18 @@ impl Replay {
         for cell in &given_up {
             writer.mark_repeated(cell.id, why)?;
         }
-        let inside = |done: &String| {
-            !done.strip_prefix(path).is_some_and(|rest| rest.starts_with(['/', '#']))
-        };
-        self.done.retain(inside);
+        // What was done in it, such as a purge, is done again too.
+        self.done.retain(|done| !is_below(done, path));
         Ok(given_up)
     }
 
-    /// Whether nothing is left to take.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+    /// Whether a cut run goes on.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.resumed
     }
+}
+
+/// Whether a path stands below another one: in it, or in one of its rounds.
+pub(crate) fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '#']))
 }

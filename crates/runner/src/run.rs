@@ -5,7 +5,7 @@ use crate::cell::Place;
 use crate::error::RunError;
 use crate::history::Histories;
 use crate::observe::{Observer, Progress};
-use crate::replay::{DONE, Replay};
+use crate::replay::{DONE, Replay, is_below};
 use crate::setup::Instrument;
 use crate::start::{RunEnd, RunOptions};
 use analysis::{Figures, Status, adds_nothing};
@@ -164,11 +164,12 @@ impl Runner<'_> {
 
     /// What was measured in a part that allows no gap and was cut does not count.
     pub(crate) fn give_up(&mut self, path: &str, why: &str) -> Result<(), RunError> {
-        if self.replay.is_empty() {
+        if !self.replay.is_resumed() || self.replay.is_done(path) {
             return Ok(());
         }
         let given_up = self.replay.give_up(path, why, &self.writer)?;
-        if !given_up.is_empty() {
+        let cut = self.vain.iter().any(|cell| is_below(&cell.path, path));
+        if !given_up.is_empty() || cut {
             self.event("repeat", &format!("{path}: {why}; it is repeated"))?;
         }
         self.vain.extend(given_up);
