@@ -60,6 +60,10 @@ pub trait Backend {
         false
     }
 
+    /// A cell was run before, by an earlier process: sequential streams go on behind it. `bytes` are
+    /// those of each stream.
+    fn ran_before(&mut self, _cell: &CellSpec, _bytes: &[u64]) {}
+
     /// Purges or sets a target that only exists in this back end; none for targets of the host.
     fn control(&mut self, _target: usize, _control: Control) -> Option<Result<String, String>> {
         None
@@ -230,6 +234,28 @@ const START_DELAY_PER_WORKER_NS: u64 = 150_000;
 impl Backend for HostBackend {
     fn name(&self) -> &'static str {
         if self.engine == Engine::Sync { "sync" } else { "uring" }
+    }
+
+    fn ran_before(&mut self, cell: &CellSpec, bytes: &[u64]) {
+        for (stream, &bytes) in streams(&cell.loads, self.targets.len()).iter().zip(bytes) {
+            let load = &cell.loads[stream.load];
+            let (start, end) = extent(load, &self.targets[stream.target]);
+            let parts: Vec<u32> = match load.pattern {
+                Pattern::Sequential(plan::Streams::Shared) => vec![0],
+                Pattern::Sequential(plan::Streams::PerWorker) => (1..=load.workers).collect(),
+                _ => continue,
+            };
+            let n = parts.len() as u64;
+            let span = ((end - start) / n).max(1);
+            for worker in parts {
+                let key = (stream.target, start, end, worker);
+                let pointer = self.pointers.entry(key).or_default();
+                let at = pointer.load(Ordering::Relaxed) + bytes / n;
+                // Whole blocks, so that what comes next is aligned.
+                let block = load.block_max().0.max(1);
+                pointer.store(at % span / block * block, Ordering::Relaxed);
+            }
+        }
     }
 
     fn run(

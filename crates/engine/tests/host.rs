@@ -188,6 +188,24 @@ fn sequential_pointer_is_kept_across_cells() {
 }
 
 #[test]
+fn sequential_streams_go_on_behind_cells_of_an_earlier_process() {
+    let scratch = scratch(64 << 20);
+    for (workers, streams, expected) in [(1, "shared", 10), (2, "shared", 10), (2, "per-worker", 5)]
+    {
+        let mut backend = host_backend(Engine::Uring, vec![scratch.target.clone()], Clock::host());
+        let load = load(&format!(
+            "pattern=\"sequential\", block=\"4k\", streams=\"{streams}\", workers={workers}"
+        ));
+        let mut cell = cell(load, None, Some(Amount::Bytes(Bytes(10 * 4096))));
+        cell.record_ios = 100;
+        backend.ran_before(&cell, &[10 * 4096]);
+        let end = backend.run(&cell, &mut Gather::default(), &AtomicBool::new(false)).unwrap();
+        let first = end.facts.records.iter().map(|io| io.offset / 4096).min();
+        assert_eq!(first, Some(expected), "{workers} {streams}");
+    }
+}
+
+#[test]
 fn weights_zones_and_mixes_are_kept_side_by_side() {
     let scratch = scratch(64 << 20);
     let text = "name=\"t\"\n[[step]]\ntime=0.4\n\

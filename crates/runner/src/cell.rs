@@ -260,6 +260,11 @@ impl Runner<'_> {
             written = again.written;
             self.last_end = Some(self.clock.now());
         }
+        if !self.is_virtual {
+            let bytes: Vec<u64> = record.totals.iter().map(StreamSample::bytes).collect();
+            let spec = self.spec(cell, place);
+            self.backend.ran_before(&spec, &bytes);
+        }
         if failed && place.counted {
             self.worst = Status::Fail;
         }
