@@ -362,6 +362,11 @@ fn preconditioning_is_reused_only_when_it_is_the_last_thing_that_was_done() {
         "dd",
         &["if=/dev/zero", &of, "bs=4096", "count=1", "oflag=direct", "conv=notrunc"],
     );
+    // A run in between that only reads must not make it look untouched.
+    let reads = here.path().join("reads.toml");
+    std::fs::write(&reads, "name=\"r\"\n[[step]]\nload={time=\"20ms\"}\n").unwrap();
+    let reads = reads.display().to_string();
+    fathom(here.path(), &["run", &reads, &device, "-q", "-o", "reads.fathom"]).expect(0);
     assert_eq!(go("4.fathom", &["--reuse"]), ["fill", "read"]);
     assert_eq!(go("5.fathom", &["--reuse"]), ["read"]);
     // Fathom itself wrote something else.

@@ -36,6 +36,8 @@ struct History {
     /// Kind of the last writes, and bytes since it changed: the flash follows a change of workload for
     /// about a drive fill.
     kind: Option<WriteKind>,
+    /// Something was written or purged that the ledger does not have yet.
+    dirty: bool,
     since_change: u64,
 }
 
@@ -80,6 +82,7 @@ impl Histories {
                     sure: true,
                     kept,
                     kind: None,
+                    dirty: false,
                     since_change: 0,
                 };
                 let found = match (&ledger, kept) {
@@ -92,6 +95,14 @@ impl Histories {
                             bed.subject.is_some_and(|s| untouched(&entry, &write_state(s)));
                         history.purged = entry.purge.is_some() && history.sure;
                         history.entry = entry;
+                        if !history.sure {
+                            // What others wrote ends what the ledger knows, for good.
+                            let what = "writes that are not Fathom's".to_owned();
+                            let unknown = LedgerStep { what, ..LedgerStep::default() };
+                            history.entry.purge = None;
+                            history.entry.steps = vec![unknown];
+                            history.entry.written_bytes = 0;
+                        }
                     }
                     Ok(_) => history.sure = !kept,
                     Err(error) => notes.push(format!("the ledger is not used: {error}")),
@@ -125,6 +136,7 @@ impl Histories {
                 let (bytes, run) = (counts.writes.bytes, self.run.clone());
                 target.entry.written_bytes += bytes;
                 target.since_change += bytes;
+                target.dirty = true;
                 let what = format!("{}, cut", stream.describe);
                 target.entry.steps.push(LedgerStep { what, bytes, run, whole: false });
             }
@@ -158,7 +170,7 @@ impl Histories {
         for target in &mut self.targets {
             target.entry.purge = Some(LedgerPurge { method: method.to_owned(), unix_ms });
             (target.entry.written_bytes, target.entry.steps) = (0, Vec::new());
-            (target.purged, target.sure) = (true, true);
+            (target.purged, target.sure, target.dirty) = (true, true, true);
             (target.kind, target.since_change) = (None, 0);
         }
         self.flush(beds, unix_ms);
@@ -183,6 +195,7 @@ impl Histories {
             }
             target.since_change += bytes;
             target.entry.written_bytes += bytes;
+            target.dirty = true;
             let run = self.run.clone();
             let steps = &mut target.entry.steps;
             match steps.last_mut().filter(|last| last.what == what && last.run == run && last.whole)
@@ -211,9 +224,10 @@ impl Histories {
             return;
         };
         for (target, bed) in self.targets.iter_mut().zip(beds) {
-            let (true, Some(subject)) = (target.kept, bed.subject) else {
+            let (true, Some(subject)) = (target.kept && target.dirty, bed.subject) else {
                 continue;
             };
+            target.dirty = false;
             target.entry.state = serde_json::to_value(write_state(subject)).unwrap_or_default();
             target.entry.updated_unix_ms = unix_ms;
             if let Err(error) = ledger.write(&target.entry) {
