@@ -312,3 +312,20 @@ fn a_purge_in_a_step_without_gaps_is_repeated_with_it() {
     let written = cell.merged().writes.bytes as f64 / (64u64 << 20) as f64;
     assert!((fills / written - 1.0).abs() < 0.01, "{fills} and {written}");
 }
+
+#[test]
+fn a_run_that_was_read_only_stays_so() {
+    let here = folder();
+    let path = plan(
+        here.path(),
+        "[[step]]\nname=\"w\"\nload={read=0, time=\"100ms\"}\n[[step]]\nname=\"r\"\nload={time=\"3s\"}\n",
+    );
+    std::fs::write(here.path().join("file"), vec![1u8; 16 << 20]).unwrap();
+    let args = ["run", &path, "file", "-q", "--read-only", "-o", "r.fathom"];
+    assert!(cut(here.path(), &args, Duration::from_millis(1800), Signal::KILL));
+    let before = blackbox::checksum(&here.path().join("file"));
+    fathom(here.path(), &["resume", "r.fathom", "-q"]).expect(0);
+    let run = RunFile::open(&here.path().join("r.fathom")).unwrap();
+    assert_eq!(run.cells.iter().map(|cell| cell.path.as_str()).collect::<Vec<_>>(), ["r"]);
+    assert_eq!(blackbox::checksum(&here.path().join("file")), before);
+}

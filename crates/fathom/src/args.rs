@@ -136,7 +136,7 @@ pub(crate) struct Resume {
     /// Allow the plan to destroy what is on this drive: its serial number, as `fathom devices` shows
     #[arg(long, value_name = "SERIAL")]
     pub(crate) destroy: Vec<String>,
-    /// Leave out every step that writes, as the run did
+    /// Leave out every step that writes, from here on
     #[arg(long)]
     pub(crate) read_only: bool,
     /// Keep no ledger of what is written to the drives

@@ -74,11 +74,11 @@ pub fn state_line(state: State) -> &'static str {
         State::Running => "running: its figures still grow",
         State::Done => "done",
         State::Invalid => "finished, but NOT VALID: see the failed checks below",
-        State::Interrupted => "interrupted: everything up to then is kept",
-        State::Failed => "failed: everything up to then is kept",
+        State::Interrupted => "interrupted: everything up to then is kept; `fathom resume` goes on",
+        State::Failed => "failed: everything up to then is kept; `fathom resume` goes on",
         State::CutOff => {
             "CUT OFF: its program was killed, crashed or lost power; everything up to the last \
-             interval is kept"
+             interval is kept; `fathom resume` goes on"
         }
     }
 }

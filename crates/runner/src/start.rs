@@ -63,6 +63,7 @@ pub fn run(
     writer.set_batched(options.targets.is_virtual());
     let mut runner = ready.runner(options, writer, observer, interrupt, Replay::default())?;
     runner.writer.set_meta("history", &runner.histories.as_json())?;
+    runner.writer.set_meta("read_only", &options.read_only.to_string())?;
     runner.set_claim()?;
     let skip = runner.reuse(options)?;
     runner.whole(options.plan, skip)

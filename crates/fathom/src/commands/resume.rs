@@ -35,6 +35,7 @@ pub(crate) fn run(args: &Resume) -> anyhow::Result<Exit> {
         "fio" => Engine::Fio,
         _ => Engine::Uring,
     };
+    let read_only = args.read_only || cut.meta("read_only") == "true";
     drop(cut);
     let found = find_targets(&paths, plan.scratch)?;
     watch_signals()?;
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Resume) -> anyhow::Result<Exit> {
         plan: &plan,
         targets: found.targets(),
         destroy: &args.destroy,
-        read_only: args.read_only,
+        read_only,
         engine,
         file: args.run.clone(),
         ledger: if args.no_ledger { None } else { ledger_folder() },
