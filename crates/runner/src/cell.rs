@@ -304,7 +304,7 @@ impl Runner<'_> {
         if let Some((record, failed)) = self.replay.take(&place.path, &place.label) {
             return self.repeat_cell(cell, place, record, failed);
         }
-        self.count_vain();
+        self.count_superseded();
         let plan = self.cell_plan(cell, place);
         let head = self.cell_head(cell, place);
         let id = self.writer.start_cell(&head)?;

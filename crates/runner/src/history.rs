@@ -128,7 +128,7 @@ impl Histories {
     }
 
     /// What a cell wrote before it was cut is on the drives, though the cell is repeated.
-    pub(crate) fn wrote_in_vain(&mut self, cell: &CellRecord) {
+    pub(crate) fn wrote_before_cut(&mut self, cell: &CellRecord) {
         for (stream, counts) in cell.streams.iter().zip(&cell.totals) {
             if let Some(target) = self.targets.get_mut(stream.target)
                 && counts.writes.bytes > 0

@@ -43,8 +43,8 @@ impl Runner<'_> {
             let text = how.join("; ");
             self.event("purge", &text)?;
             self.observer.on(Progress::Note(&format!("purge: {text}")));
-            // What was written in vain before is gone with everything else.
-            self.vain.clear();
+            // What superseded cells wrote is gone with everything else.
+            self.superseded.clear();
         }
         if worked {
             self.histories.retold = again;

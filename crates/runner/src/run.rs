@@ -47,7 +47,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) windows: HashMap<String, (u32, u32)>,
     pub(crate) replay: Replay,
     /// Cells that were measured before the run was cut and are repeated.
-    pub(crate) vain: Vec<CellRecord>,
+    pub(crate) superseded: Vec<CellRecord>,
     /// End of the last cell on the run's clock.
     pub(crate) last_end: Option<Nanos>,
     pub(crate) claim: Option<Claim>,
@@ -154,10 +154,10 @@ impl Runner<'_> {
 
     /// What repeated cells wrote is on the drives of this host, after all that is told again; a
     /// virtual drive is back before it.
-    pub(crate) fn count_vain(&mut self) {
-        for cell in std::mem::take(&mut self.vain) {
+    pub(crate) fn count_superseded(&mut self) {
+        for cell in std::mem::take(&mut self.superseded) {
             if !self.is_virtual {
-                self.histories.wrote_in_vain(&cell);
+                self.histories.wrote_before_cut(&cell);
             }
         }
     }
@@ -168,11 +168,11 @@ impl Runner<'_> {
             return Ok(());
         }
         let given_up = self.replay.give_up(path, why, &self.writer)?;
-        let cut = self.vain.iter().any(|cell| is_below(&cell.path, path));
+        let cut = self.superseded.iter().any(|cell| is_below(&cell.path, path));
         if !given_up.is_empty() || cut {
             self.event("repeat", &format!("{path}: {why}; it is repeated"))?;
         }
-        self.vain.extend(given_up);
+        self.superseded.extend(given_up);
         Ok(())
     }
 

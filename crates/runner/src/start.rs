@@ -107,7 +107,7 @@ pub fn resume(
     for cell in &unfinished {
         runner.writer.mark_repeated(cell.id, "was cut, and is measured again")?;
     }
-    runner.vain = unfinished;
+    runner.superseded = unfinished;
     if version != env!("CARGO_PKG_VERSION") {
         runner.note(&format!("the run was begun by fathom {version}"))?;
     }
@@ -269,7 +269,7 @@ impl<'a> Prepared<'a> {
             measured: Vec::new(),
             windows: HashMap::new(),
             replay,
-            vain: Vec::new(),
+            superseded: Vec::new(),
             last_end: None,
             claim: options.plan.claim.clone(),
             read_only: options.read_only,

@@ -208,7 +208,7 @@ pub(crate) trait CellRun {
 }
 
 impl VirtualBackend {
-    /// Fresh drives of the shop's shelf on a virtual clock.
+    /// New drives on a virtual clock.
     pub fn new(targets: &[VirtualTarget], clock: Clock) -> VirtualBackend {
         VirtualBackend { drives: targets.iter().cloned().map(Drive::new).collect(), clock }
     }
