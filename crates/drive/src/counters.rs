@@ -2,11 +2,7 @@
 
 use crate::sysfs::{block_folder, number, text};
 use crate::target::{Kind, Subject};
-use base::units::Bytes;
-use rustix::fs::{FallocateFlags, fallocate};
 use serde::{Deserialize, Serialize};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
@@ -72,14 +68,4 @@ pub fn write_state(subject: &Subject) -> WriteState {
 /// Whether the volatile write cache of a device is on; none where the kernel does not say.
 pub fn write_cache(name: &str) -> Option<bool> {
     Some(text(block_folder(name).join("queue/write_cache"))?.trim() == "write back")
-}
-
-/// Gives up everything on a target that was opened through a [`crate::Permit`]: its blocks hold
-/// nothing any more.
-///
-/// # Errors
-/// When the device or the file system cannot do it.
-pub fn deallocate(file: &OwnedFd, size: Bytes) -> io::Result<()> {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(fallocate(file, flags, 0, size.0)?)
 }

@@ -13,10 +13,10 @@ mod target;
 mod telemetry;
 mod usage;
 
-pub use counters::{WriteState, deallocate, device_bytes, holes, write_cache, write_state};
+pub use counters::{WriteState, device_bytes, holes, write_cache, write_state};
 pub use device::{Device, Link, discover, find};
 pub use host::{HostFacts, host_facts};
-pub use permit::{Opened, Permit, Refusal, open_for_reading};
+pub use permit::{Deallocator, Opened, Permit, Refusal, open_for_reading};
 pub use signature::{Found, FoundKind, scan};
 pub use target::{Kind, Scratch, Subject, TargetError, resolve};
 pub use telemetry::{CpuTimes, cpu_times, temperature_c};

@@ -7,7 +7,8 @@
 use crate::signature::{Found, FoundKind, scan};
 use crate::target::{Kind, Subject};
 use crate::usage::{Usage, UsageReason, usage_of_device, usage_of_file};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use base::units::Bytes;
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, open};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -92,6 +93,7 @@ fn list(found: &[Found]) -> String {
 #[derive(Debug)]
 pub struct Permit {
     file: OwnedFd,
+    size: Bytes,
     /// The word that named the target.
     pub identity: String,
     /// What will be destroyed.
@@ -105,6 +107,27 @@ pub struct Opened {
     pub file: OwnedFd,
     /// Whether the page cache is bypassed.
     pub direct: bool,
+    /// The right to give up everything on it; only a permit grants it.
+    pub deallocator: Option<Deallocator>,
+}
+
+/// The right to give up everything on a target. It exists only for a target that was opened through a
+/// [`Permit`], and holds the claim on it as long as it lives.
+#[derive(Debug)]
+pub struct Deallocator {
+    file: OwnedFd,
+    size: Bytes,
+}
+
+impl Deallocator {
+    /// Gives everything up: the blocks hold nothing any more.
+    ///
+    /// # Errors
+    /// When the device or the file system cannot do it.
+    pub fn deallocate(&self) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.file, flags, 0, self.size.0)?)
+    }
 }
 
 impl Permit {
@@ -117,7 +140,8 @@ impl Permit {
         match &subject.kind {
             Kind::Scratch(_) => {
                 let file = open_direct(&subject.open_path(), OFlags::RDWR)?;
-                Ok(Permit { file: file.file, identity: "scratch".into(), found: Vec::new() })
+                let (file, size) = (file.file, subject.size());
+                Ok(Permit { file, size, identity: "scratch".into(), found: Vec::new() })
             }
             Kind::Device(device) => {
                 // The reasons that can be seen come before the bare "claimed".
@@ -152,7 +176,8 @@ impl Permit {
                     .map_err(|_| Refusal::Claimed(path.clone()))?;
                 if *ours {
                     let identity = subject.identity();
-                    return Ok(Permit { file: claim.file, identity, found: Vec::new() });
+                    let (file, size) = (claim.file, *size);
+                    return Ok(Permit { file, size, identity, found: Vec::new() });
                 }
                 named_permit(subject, named, contents(path, size.0)?, claim.file)
             }
@@ -165,7 +190,9 @@ impl Permit {
     /// When the system refuses.
     pub fn open(self) -> io::Result<Opened> {
         let flags = rustix::fs::fcntl_getfl(&self.file)?;
-        Ok(Opened { direct: flags.contains(OFlags::DIRECT), file: self.file })
+        let deallocator = Deallocator { file: self.file.try_clone()?, size: self.size };
+        let direct = flags.contains(OFlags::DIRECT);
+        Ok(Opened { direct, file: self.file, deallocator: Some(deallocator) })
     }
 }
 
@@ -233,7 +260,7 @@ fn named_permit(
 ) -> Result<Permit, Refusal> {
     let (path, identity) = (subject.path.clone(), subject.identity());
     if named.iter().any(|word| subject.is_named_by(word)) {
-        return Ok(Permit { file, identity, found });
+        return Ok(Permit { file, size: subject.size(), identity, found });
     }
     match named.first() {
         None => Err(Refusal::NotNamed { path, identity, found }),
@@ -256,10 +283,10 @@ fn open_direct(path: &Path, flags: OFlags) -> Result<Opened, Refusal> {
         error => Err(error),
     });
     match opened {
-        Ok(file) => Ok(Opened { file, direct: true }),
+        Ok(file) => Ok(Opened { file, direct: true, deallocator: None }),
         Err(Errno::INVAL) => {
             let file = open(path, flags, Mode::empty()).map_err(system)?;
-            Ok(Opened { file, direct: false })
+            Ok(Opened { file, direct: false, deallocator: None })
         }
         Err(error) => Err(system(error)),
     }
@@ -277,7 +304,6 @@ pub fn open_for_reading(subject: &Subject) -> Result<Opened, Refusal> {
 mod tests {
     use super::*;
     use crate::target::resolve;
-    use base::units::Bytes;
 
     fn folder() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
@@ -291,6 +317,19 @@ mod tests {
         rustix::io::pwrite(&opened.file, &vec![7; 4096], 0).map(|_| ()).unwrap_or(());
         drop((opened, subject));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_a_permit_can_give_everything_up() {
+        let folder = folder();
+        let path = folder.path().join("precious");
+        std::fs::write(&path, vec![1u8; 8192]).unwrap();
+        let subject = resolve(&path, Bytes(0)).unwrap();
+        assert!(open_for_reading(&subject).unwrap().deallocator.is_none());
+        let named = [path.display().to_string()];
+        let opened = Permit::check(&subject, &named).unwrap().open().unwrap();
+        opened.deallocator.unwrap().deallocate().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), vec![0u8; 8192]);
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! The targets of a run, real or virtual, as the state machine sees them.
 
 use base::units::Bytes;
-use drive::{Kind, Subject};
+use drive::{Deallocator, Kind, Subject};
 use sim::VirtualTarget;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// What a run is on: targets of this host, or virtual drives. The two do not mix: they have different
 /// clocks.
@@ -32,8 +30,8 @@ pub(crate) struct Bed<'a> {
     pub(crate) block: Bytes,
     /// The target on this host; none for a virtual drive.
     pub(crate) subject: Option<&'a Subject>,
-    /// Opened through a permit, when the run writes.
-    pub(crate) writable: Option<Arc<OwnedFd>>,
+    /// With a permit, when the run writes: the right to give everything up.
+    pub(crate) deallocator: Option<Deallocator>,
 }
 
 impl Bed<'_> {

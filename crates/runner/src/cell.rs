@@ -2,7 +2,7 @@
 
 use crate::bed::Bed;
 use crate::error::RunError;
-use crate::history::states;
+use crate::history::note_states;
 use crate::observe::{CellPlan, Observer, Progress};
 use crate::run::{Measured, Runner};
 use analysis::{
@@ -103,8 +103,7 @@ impl Recording<'_> {
         if self.is_virtual {
             return Ok(());
         }
-        let states = serde_json::to_string(&states(self.beds)).unwrap_or_default();
-        self.writer.set_meta("write_state", &states)?;
+        note_states(self.writer, self.beds)?;
         let now = drive::cpu_times();
         if let (Some(before), Some(now)) = (self.host, now) {
             let total = now.total().saturating_sub(before.total()) as f64;

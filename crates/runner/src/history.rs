@@ -6,7 +6,7 @@ use drive::{WriteState, write_state};
 use plan::{Cell, Load, Pattern, Step, Verb};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use store::{CellRecord, Ledger, LedgerEntry, LedgerPurge, LedgerStep};
+use store::{CellRecord, Ledger, LedgerEntry, LedgerPurge, LedgerStep, RunWriter, StoreError};
 
 /// Histories of all targets of a run.
 pub(crate) struct Histories {
@@ -105,7 +105,11 @@ impl Histories {
                         }
                     }
                     Ok(_) => history.sure = !kept,
-                    Err(error) => notes.push(format!("the ledger is not used: {error}")),
+                    Err(error) => {
+                        // What cannot be read is not written over.
+                        (history.sure, history.kept) = (false, false);
+                        notes.push(format!("the ledger is not used: {error}"));
+                    }
                 }
                 history
             })
@@ -196,15 +200,10 @@ impl Histories {
             target.since_change += bytes;
             target.entry.written_bytes += bytes;
             target.dirty = true;
-            let run = self.run.clone();
+            let (what, run) = (what.clone(), self.run.clone());
             let steps = &mut target.entry.steps;
-            match steps.last_mut().filter(|last| last.what == what && last.run == run && last.whole)
-            {
-                // Many cells of one kind, as in a sweep, make one line.
-                Some(last) => (last.bytes, last.whole) = (last.bytes + bytes, whole),
-                None => steps.push(LedgerStep { what: what.clone(), bytes, run, whole }),
-            }
-            // What came first matters; a ledger need not grow without end.
+            steps.push(LedgerStep { what, bytes, run, whole });
+            // What came first and last matters; a ledger need not grow without end.
             if steps.len() > 200 {
                 steps.remove(100);
             }
@@ -265,21 +264,29 @@ fn signature(step: &Step) -> Option<String> {
     }
 }
 
-/// What a cell writes: its loads with range, data and how long.
+/// What a cell writes: everything about its loads that reaches the drive, and how long.
 fn describe_writes(cell: &Cell) -> String {
-    let load = |load: &Load| format!("{} {:?} {:?}", load.describe(), load.range, load.data);
+    // All of a load but its name: a mix of blocks or a list of zones is more than its short form.
+    let load = |load: &Load| {
+        let nameless = Load { name: String::new(), ..load.clone() };
+        format!("{}: {nameless:?}", load.describe())
+    };
     let loads: Vec<String> = cell.loads.iter().filter(|l| l.writes()).map(load).collect();
     format!("{} time={:?} amount={:?}", loads.join(" + "), cell.window.time, cell.window.amount)
 }
 
-/// Whether nothing was written to a target since its entry.
+/// Whether nothing was written to a target since its entry; a device that counts nothing gives no
+/// evidence of it.
 fn untouched(entry: &LedgerEntry, now: &WriteState) -> bool {
-    serde_json::from_value(entry.state.clone()).is_ok_and(|then: WriteState| then == *now)
+    let evident = now.written_bytes.is_some() || now.modified_unix_ms.is_some();
+    evident
+        && serde_json::from_value(entry.state.clone()).is_ok_and(|then: WriteState| then == *now)
 }
 
-/// What a resumed run must know of each target.
-pub(crate) fn states(beds: &[Bed<'_>]) -> Vec<Option<WriteState>> {
-    beds.iter().map(|bed| bed.subject.map(write_state)).collect()
+/// Notes what a resumed run must know of each target.
+pub(crate) fn note_states(writer: &RunWriter, beds: &[Bed<'_>]) -> Result<(), StoreError> {
+    let states: Vec<_> = beds.iter().map(|bed| bed.subject.map(write_state)).collect();
+    writer.set_meta("write_state", &serde_json::to_string(&states).unwrap_or_default())
 }
 
 /// Bytes that may have been written between the last note of a killed run and its end.
@@ -316,6 +323,12 @@ pub(crate) fn check_unchanged(
         return Ok(Some(format!(
             "{}: the host was restarted; whether somebody else wrote to the drive in between cannot \
              be known",
+            bed.name
+        )));
+    }
+    if now.file.is_none() && (then.written_bytes.is_none() || now.written_bytes.is_none()) {
+        return Ok(Some(format!(
+            "{}: the device counts nothing; whether somebody else wrote to it cannot be known",
             bed.name
         )));
     }

@@ -2,6 +2,7 @@
 
 use crate::cell::Place;
 use crate::error::RunError;
+use crate::history::note_states;
 use crate::observe::Progress;
 use crate::run::{Measured, Runner};
 use analysis::{Figures, Status, TimedSteady, Tracked, all_steady};
@@ -12,7 +13,6 @@ use plan::{
     Track, Verb,
 };
 use serde_json::{Value, json};
-use std::collections::HashMap;
 
 impl Runner<'_> {
     /// Brings the media of all targets into the state of never having been written.
@@ -43,6 +43,7 @@ impl Runner<'_> {
             let text = how.join("; ");
             self.event("purge", &text)?;
             self.observer.on(Progress::Note(&format!("purge: {text}")));
+            note_states(&self.writer, &self.beds)?;
             // What superseded cells wrote is gone with everything else.
             self.superseded.clear();
         }
@@ -62,10 +63,10 @@ impl Runner<'_> {
     fn purge_host(&mut self, index: usize, purge: Purge) -> Result<(String, bool), String> {
         let bed = &self.beds[index];
         let name = bed.name.clone();
-        let Some(file) = &bed.writable else {
+        let Some(right) = &bed.deallocator else {
             return Err(format!("{name}: was not opened for writing"));
         };
-        match drive::deallocate(file, bed.size) {
+        match right.deallocate() {
             Ok(()) => {
                 let _ = self.deviate("purge by deallocation, which the PTS does not list");
                 Ok((format!("{name}: all blocks deallocated"), true))
@@ -252,6 +253,7 @@ impl Runner<'_> {
             if outcome != Outcome::Completed {
                 return Ok(outcome);
             }
+            self.mark_done(&inner.path)?;
         }
         Ok(Outcome::Completed)
     }
@@ -266,33 +268,23 @@ impl Runner<'_> {
     fn candidates(&self, points: &Points, place: &Place) -> Vec<Candidate> {
         let above = place.path.rsplit_once('/').map_or(String::new(), |(up, _)| format!("{up}/"));
         let wanted = format!("{above}{}", points.from);
-        let mut order: Vec<Vec<Coordinate>> = Vec::new();
-        let mut groups: HashMap<Vec<(String, String)>, Vec<&Measured>> = HashMap::new();
-        for cell in &self.measured {
-            if !self.in_window(cell, &wanted) {
-                continue;
+        let mut found: Vec<Candidate> = Vec::new();
+        for cell in self.measured.iter().filter(|cell| self.in_window(cell, &wanted)) {
+            match found.iter_mut().find(|other| other.coordinates == cell.coordinates) {
+                Some(other) => other.figures.push(cell.figures.clone()),
+                None => found.push(Candidate {
+                    coordinates: cell.coordinates.clone(),
+                    figures: vec![cell.figures.clone()],
+                    loads: cell.loads.clone(),
+                }),
             }
-            let key = cell.coordinates.iter().map(|c| (c.axis.clone(), c.value.clone())).collect();
-            if !groups.contains_key(&key) {
-                order.push(cell.coordinates.clone());
-            }
-            groups.entry(key).or_default().push(cell);
         }
-        let candidate = |coordinates: Vec<Coordinate>| {
-            let key: Vec<_> =
-                coordinates.iter().map(|c| (c.axis.clone(), c.value.clone())).collect();
-            let cells = groups.get(&key)?;
-            let loads = cells.first()?.loads.clone();
-            let figures = cells.iter().map(|cell| cell.figures.clone()).collect();
-            Some(Candidate { coordinates, figures, loads })
-        };
-        let all = order.into_iter().filter_map(candidate);
-        all.filter(|candidate| {
+        found.retain(|candidate| {
             points.below.is_none_or(|(figure, limit)| {
                 candidate.mean(figure).is_some_and(|value| value < limit)
-            }) || points.below.is_none()
-        })
-        .collect()
+            })
+        });
+        found
     }
 
     /// Whether a cell belongs to a sweep, and to the window of its rounds where it stands in some.
@@ -428,28 +420,22 @@ fn choose(
     candidates: &[Candidate],
     chosen: &[(String, Candidate)],
 ) -> Option<Candidate> {
-    let with = |figure| {
-        move |candidate: &&Candidate| {
-            candidate.mean(figure).map(|value| (value, (*candidate).clone()))
-        }
+    let with_mean = |figure| {
+        candidates.iter().filter_map(move |candidate| Some((candidate.mean(figure)?, candidate)))
     };
     match &pick.rule {
-        PickRule::Highest(figure) => candidates
-            .iter()
-            .filter_map(|c| with(*figure)(&c))
+        PickRule::Highest(figure) => with_mean(*figure)
             .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, candidate)| candidate),
+            .map(|(_, candidate)| candidate.clone()),
         PickRule::At(place) => candidates.iter().find(|c| c.coordinates == *place).cloned(),
         PickRule::Between(figure, a, b) => {
             let of = |name: &String| {
                 chosen.iter().find(|(known, _)| known == name).and_then(|(_, c)| c.mean(*figure))
             };
             let middle = (of(a)? + of(b)?) / 2.0;
-            candidates
-                .iter()
-                .filter_map(|c| with(*figure)(&c))
+            with_mean(*figure)
                 .min_by(|a, b| (a.0 - middle).abs().total_cmp(&(b.0 - middle).abs()))
-                .map(|(_, candidate)| candidate)
+                .map(|(_, candidate)| candidate.clone())
         }
     }
 }

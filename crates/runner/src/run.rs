@@ -127,12 +127,13 @@ impl Runner<'_> {
 
     /// The run does not follow the method that the plan claims.
     pub(crate) fn deviate(&mut self, how: &str) -> Result<(), RunError> {
-        if let Some(claim) = &mut self.claim
-            && !claim.deviations.iter().any(|known| known == how)
-        {
-            claim.deviations.push(how.to_owned());
+        match &mut self.claim {
+            Some(claim) if !claim.deviations.iter().any(|known| known == how) => {
+                claim.deviations.push(how.to_owned());
+                self.set_claim()
+            }
+            _ => Ok(()),
         }
-        self.set_claim()
     }
 
     pub(crate) fn event(&self, kind: &str, text: &str) -> Result<(), RunError> {

@@ -3,7 +3,7 @@
 use crate::error::RunError;
 use base::clock::{Clock, ClockFacts};
 use base::units::{Bytes, Nanos};
-use drive::{Kind, Opened, Permit, Subject, open_for_reading};
+use drive::{Deallocator, Kind, Opened, Permit, Subject, open_for_reading};
 use engine::{Direct, OwnCost, Polling, Target, measure_own_cost};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -62,6 +62,8 @@ fn round(value: f64) -> f64 {
 pub(crate) struct Ready {
     pub(crate) target: Target,
     pub(crate) head: TargetHead,
+    /// The right to give everything up, with a permit.
+    pub(crate) deallocator: Option<Deallocator>,
     /// What the permit allowed to destroy, for the event; none when nothing is written.
     pub(crate) permit: Option<String>,
 }
@@ -82,7 +84,7 @@ pub(crate) fn open(subject: &Subject, writes: bool, destroy: &[String]) -> Resul
     } else {
         (open_for_reading(subject)?, None)
     };
-    let Opened { file, direct } = opened;
+    let Opened { file, direct, deallocator } = opened;
     let device = subject.device();
     let block = device.map_or(512, |device| device.logical_block_bytes);
     let target = Target {
@@ -111,7 +113,7 @@ pub(crate) fn open(subject: &Subject, writes: bool, destroy: &[String]) -> Resul
         block_bytes: block,
         facts,
     };
-    Ok(Ready { target, head, permit })
+    Ok(Ready { target, head, deallocator, permit })
 }
 
 /// `2026-11-21T20-15-03-quick-scratch.fathom` in local time.

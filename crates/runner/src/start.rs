@@ -156,7 +156,7 @@ impl<'a> Prepared<'a> {
                 size: subject.size(),
                 block: ready.target.block,
                 subject: Some(subject),
-                writable: ready.target.file.clone().filter(|_| ready.permit.is_some()),
+                deallocator: ready.deallocator,
             });
             targets.push(ready.target);
             heads.push(ready.head);
@@ -234,7 +234,7 @@ impl<'a> Prepared<'a> {
                 notes.push(format!("{}: was laid out anew", bed.name));
             }
             let then = states.get(index).and_then(Option::as_ref);
-            let writes = bed.writable.is_some();
+            let writes = bed.deallocator.is_some();
             notes.extend(check_unchanged(bed, then, fastest_interval(cut), writes)?);
         }
         Ok(notes)
@@ -353,7 +353,7 @@ fn virtual_bed<'a>(drive: &VirtualTarget) -> Bed<'a> {
         size: drive.size(),
         block: drive.setup.block,
         subject: None,
-        writable: None,
+        deallocator: None,
     }
 }
 
