@@ -17,20 +17,31 @@ pub enum Entry {
 }
 
 /// What was counted.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Count {
-    /// I/Os submitted while counting.
-    pub ios: u64,
-    /// User-space instructions while counting.
-    pub instructions: u64,
+    /// From one submitting system call to the next: I/Os submitted by the first, and user-space
+    /// instructions.
+    pub rounds: Vec<(u64, u64)>,
     /// System calls while counting.
     pub calls: u64,
 }
 
 impl Count {
-    /// Instructions per I/O.
+    /// Instructions per I/O over all rounds. Stepping makes a second of a millisecond, so that timers
+    /// fire a thousand times as often as they do: their rounds are in it too.
     pub fn per_io(&self) -> f64 {
-        self.instructions as f64 / self.ios.max(1) as f64
+        let sum = |part: fn(&(u64, u64)) -> u64| self.rounds.iter().map(part).sum::<u64>();
+        sum(|round| round.1) as f64 / sum(|round| round.0).max(1) as f64
+    }
+
+    /// Instructions per I/O of the loop itself, over the rounds of `depth` I/Os in which no timer fired:
+    /// a round that handles one arms the next, which is submitted with the I/Os of the round after it.
+    /// None when there is no such round.
+    pub fn of_the_loop(&self, depth: u64) -> Option<f64> {
+        let clean = |pair: &&[(u64, u64)]| pair[0].0 == depth && pair[1].0 == depth;
+        let rounds: Vec<u64> = self.rounds.windows(2).filter(clean).map(|pair| pair[0].1).collect();
+        let sum: u64 = rounds.iter().sum();
+        (!rounds.is_empty()).then(|| sum as f64 / (depth * rounds.len() as u64) as f64)
     }
 }
 
@@ -92,8 +103,7 @@ pub fn count(tid: i32, entry: Entry, entries: u32) -> io::Result<Count> {
 
 fn step_through(tid: i32, entry: Entry, entries: u32) -> io::Result<Count> {
     let mut is_call: HashMap<u64, bool> = HashMap::new();
-    let mut count = Count { ios: 0, instructions: 0, calls: 0 };
-    let mut seen = 0;
+    let mut count = Count::default();
     loop {
         let (at, call, second) = sys::registers(tid)?;
         let system = *is_call.entry(at).or_insert_with(|| sys::peek(tid, at) & 0xffff == 0x050f);
@@ -104,16 +114,17 @@ fn step_through(tid: i32, entry: Entry, entries: u32) -> io::Result<Count> {
                 _ => 0,
             };
             if ios > 0 {
-                seen += 1;
-                if seen > entries {
+                if count.rounds.len() == entries as usize {
                     return Ok(count);
                 }
                 // Counting starts at the first entry, so that whole rounds are counted.
-                count.ios += ios;
+                count.rounds.push((ios, 0));
             }
-            count.calls += u64::from(seen > 0);
+            count.calls += u64::from(!count.rounds.is_empty());
         }
-        count.instructions += u64::from(seen > 0);
+        if let Some((_, instructions)) = count.rounds.last_mut() {
+            *instructions += 1;
+        }
         sys::single_step(tid)?;
     }
 }

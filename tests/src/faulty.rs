@@ -10,9 +10,9 @@ use fuser::{
 };
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 const TTL: Duration = Duration::from_secs(3600);
 const FILE: INodeNo = INodeNo(2);
@@ -24,12 +24,33 @@ pub struct Faults {
     pub stall_ms: AtomicU64,
     /// Microseconds every I/O takes, one after the other; zero: none.
     pub delay_us: AtomicU64,
+    /// Every this many I/Os one takes [`Faults::TAIL_MS`] more; zero: none.
+    pub tail_every: AtomicU64,
     /// From this byte on every read and write fails with an I/O error; zero: never.
     pub bad_from: AtomicU64,
     /// Everything fails.
     pub gone: AtomicBool,
     /// I/Os served.
     pub served: AtomicU64,
+    /// When each of them was served: the device's own truth.
+    pub ends: Mutex<Vec<Instant>>,
+}
+
+impl Faults {
+    /// What an I/O of the tail takes on top, in milliseconds: far above what a busy host adds.
+    pub const TAIL_MS: u64 = 40;
+
+    /// Latencies in ns, sorted, that a closed loop of `depth` I/Os has met since the last call: each waits
+    /// for those before it, so it takes from the end of the one `depth` places before it to its own.
+    /// Idle times between two runs are left out.
+    pub fn latencies(&self, depth: usize) -> Vec<f64> {
+        let ends = std::mem::take(&mut *self.ends.lock().unwrap());
+        let idle = Duration::from_millis(4 * Faults::TAIL_MS);
+        let busy = ends.windows(depth + 1).filter(|w| w.is_sorted_by(|a, b| *b - *a < idle));
+        let mut list: Vec<f64> = busy.map(|w| (w[depth] - w[0]).as_nanos() as f64).collect();
+        list.sort_by(f64::total_cmp);
+        list
+    }
 }
 
 /// The faulty disk. Dropped in order: device, file system.
@@ -88,7 +109,11 @@ impl Faulty {
 
     /// Stalls or fails as told.
     fn pass(&self, offset: u64, len: u64) -> Result<(), Errno> {
-        self.faults.served.fetch_add(1, Ordering::Relaxed);
+        let served = self.faults.served.fetch_add(1, Ordering::Relaxed);
+        let every = self.faults.tail_every.load(Ordering::Relaxed);
+        if every > 0 && served.is_multiple_of(every) {
+            std::thread::sleep(Duration::from_millis(Faults::TAIL_MS));
+        }
         let stall = self.faults.stall_ms.swap(0, Ordering::Relaxed);
         if stall > 0 {
             std::thread::sleep(Duration::from_millis(stall));
@@ -97,6 +122,7 @@ impl Faulty {
         if delay > 0 {
             std::thread::sleep(Duration::from_micros(delay));
         }
+        self.faults.ends.lock().unwrap().push(Instant::now());
         let bad = self.faults.bad_from.load(Ordering::Relaxed);
         let gone = self.faults.gone.load(Ordering::Relaxed);
         if gone || (bad > 0 && offset + len > bad) { Err(Errno::EIO) } else { Ok(()) }

@@ -2,6 +2,7 @@
 //!
 //! Tests that need root or a kernel feature say `NOT RUN` with the reason; `make test` counts them.
 
+pub mod daemon;
 pub mod faulty;
 pub mod loopdev;
 

@@ -3,13 +3,14 @@
 use blackbox::faulty::FaultyDisk;
 use blackbox::loopdev::{LoopDevice, Mounted};
 use blackbox::{command, fathom, folder, is_root, not_run, plan};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::{RunFile, State};
 
 /// A faulty disk, or the reason why there is none.
-fn faulty(here: &std::path::Path, bytes: u64) -> Option<FaultyDisk> {
+fn faulty(here: &Path, bytes: u64) -> Option<FaultyDisk> {
     if !is_root() {
         return None;
     }
@@ -177,9 +178,11 @@ fn a_stall_shows_in_the_response_time_and_not_only_in_the_maximum() {
     assert!(at("service", "p99.9") < at("response", "p99.9") / 2.0, "{read}");
 }
 
-/// A queue of four on a device that serves one I/O at a time in about 1 ms: the target is the
-/// bottleneck, so both instruments must see the same. Allowed: both bucket errors (0.4 % and 0.8 %)
-/// and a host whose timers vary between the runs.
+/// A queue of four on a device that serves one I/O at a time in about 1 ms, and every fiftieth in 41: the
+/// target is the bottleneck, so both instruments must see what the device itself has written down. One
+/// slow I/O holds up the four of the queue, so 8 % of all take 44 ms, and p99 stands in a tail that the
+/// device has made. Allowed: both bucket errors (0.4 % and 0.8 %) and how long a busy host takes to wake
+/// an instrument; each round is compared with its own truth, and the median of three rounds counts.
 #[test]
 fn fathom_and_fio_agree_where_the_target_is_the_bottleneck() {
     let here = folder();
@@ -188,59 +191,71 @@ fn fathom_and_fio_agree_where_the_target_is_the_bottleneck() {
         return not_run("fio is not installed");
     }
     disk.faults.delay_us.store(1000, Ordering::Relaxed);
-    let path = plan(here.path(), "[[step]]\nname=\"r\"\nload={depth=4, time=\"6s\"}");
-    let mut ours = [const { Vec::new() }; 3];
-    let mut theirs = [const { Vec::new() }; 3];
+    disk.faults.tail_every.store(50, Ordering::Relaxed);
+    let mut ours = Vec::new();
+    let mut theirs = Vec::new();
     // Interleaved, so that a drift of the host meets both.
     for round in 0..3 {
-        let file = format!("{round}.fathom");
-        let ran =
-            fathom(here.path(), &["run", &path, &disk.device.text(), "-q", "--json", "-o", &file]);
-        let json = ran.expect(0).json();
-        let service = &json["cells"][0]["read"]["service"];
-        let mean = service["mean_ns"].as_f64().unwrap();
-        let at = |name: &str| service["percentiles_ns"][name].as_f64().unwrap();
-        let (p50, p99) = (at("p50"), at("p99"));
-        [mean, p50, p99].iter().zip(&mut ours).for_each(|(v, list)| list.push(*v));
-        let target = format!("--filename={}", disk.device.text());
-        let text = blackbox::must(
-            "fio",
-            &[
-                "--name=a",
-                &target,
-                "--rw=randread",
-                "--bs=4k",
-                "--direct=1",
-                "--ioengine=io_uring",
-                "--iodepth=4",
-                "--thread=1",
-                "--runtime=6s",
-                "--time_based=1",
-                "--output-format=json",
-                "--lat_percentiles=1",
-            ],
-        );
-        let fio: serde_json::Value =
-            serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
-        let lat = &fio["jobs"][0]["read"]["lat_ns"];
-        let at = |name: &str| lat["percentile"][name].as_f64().unwrap();
-        let values = [lat["mean"].as_f64().unwrap(), at("50.000000"), at("99.000000")];
-        values.iter().zip(&mut theirs).for_each(|(v, list)| list.push(*v));
+        disk.faults.latencies(4);
+        let found = by_fathom(here.path(), &disk, round);
+        ours.push(against(found, &disk.faults.latencies(4)));
+        let found = by_fio(&disk);
+        theirs.push(against(found, &disk.faults.latencies(4)));
     }
-    let median = |list: &mut Vec<f64>| {
+    let median = |rounds: &[[f64; 3]], index: usize| {
+        let mut list: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
         list.sort_by(f64::total_cmp);
-        list[1]
+        list[list.len() / 2]
     };
     for (index, (name, tolerance)) in
-        [("mean", 0.03), ("p50", 0.03), ("p99", 0.10)].into_iter().enumerate()
+        [("mean", 0.03), ("p50", 0.03), ("p99", 0.05)].into_iter().enumerate()
     {
-        let (a, b) = (median(&mut ours[index]), median(&mut theirs[index]));
-        println!(
-            "{name}: fathom {:.1} us, fio {:.1} us, {:+.2} %",
-            a / 1e3,
-            b / 1e3,
-            (a / b - 1.0) * 100.0
-        );
-        assert!((a / b - 1.0).abs() < tolerance, "{name}: {a} and {b}");
+        let (a, b) = (median(&ours, index), median(&theirs, index));
+        println!("{name}: against the device's own record: fathom {a:.4}, fio {b:.4}");
+        assert!((a - 1.0).abs() < tolerance, "{name}: {ours:?}");
+        assert!((a / b - 1.0).abs() < tolerance, "{name}: {ours:?} and {theirs:?}");
     }
+}
+
+/// Mean, p50 and p99 in ns, each divided by what the device has written down.
+fn against(found: [f64; 3], truth: &[f64]) -> [f64; 3] {
+    let at = |share: f64| truth[(truth.len() as f64 * share) as usize];
+    let mean = truth.iter().sum::<f64>() / truth.len() as f64;
+    println!("found {found:.0?}, the device {:.0?}", [mean, at(0.5), at(0.99)]);
+    [found[0] / mean, found[1] / at(0.5), found[2] / at(0.99)]
+}
+
+fn by_fathom(folder: &Path, disk: &FaultyDisk, round: usize) -> [f64; 3] {
+    let path = plan(folder, "[[step]]\nname=\"r\"\nload={depth=4, time=\"6s\"}");
+    let file = format!("{round}.fathom");
+    let ran = fathom(folder, &["run", &path, &disk.device.text(), "-q", "--json", "-o", &file]);
+    let json = ran.expect(0).json();
+    let service = &json["cells"][0]["read"]["service"];
+    let at = |name: &str| service["percentiles_ns"][name].as_f64().unwrap();
+    [service["mean_ns"].as_f64().unwrap(), at("p50"), at("p99")]
+}
+
+fn by_fio(disk: &FaultyDisk) -> [f64; 3] {
+    let target = format!("--filename={}", disk.device.text());
+    let text = blackbox::must(
+        "fio",
+        &[
+            "--name=a",
+            &target,
+            "--rw=randread",
+            "--bs=4k",
+            "--direct=1",
+            "--ioengine=io_uring",
+            "--iodepth=4",
+            "--thread=1",
+            "--runtime=6s",
+            "--time_based=1",
+            "--output-format=json",
+            "--lat_percentiles=1",
+        ],
+    );
+    let fio: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+    let lat = &fio["jobs"][0]["read"]["lat_ns"];
+    let at = |name: &str| lat["percentile"][name].as_f64().unwrap();
+    [lat["mean"].as_f64().unwrap(), at("50.000000"), at("99.000000")]
 }

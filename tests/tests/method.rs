@@ -376,6 +376,19 @@ fn preconditioning_is_reused_only_when_it_is_the_last_thing_that_was_done() {
     let args = ["run", &other, &device, "-q", "--destroy", &disk.identity, "-o", "6.fathom"];
     fathom(here.path(), &args).expect(0);
     assert_eq!(go("7.fathom", &["--reuse"]), ["fill", "read"]);
+    // Two fills are not one, and another block is another fill.
+    let purge = "name=\"p\"\n[[step]]\nname=\"purge\"\npurge=\"auto\"\nreuse=true\n";
+    let fill = "[[step]]\nreuse=true\nfill={block=\"128k\"}\n";
+    let read = "[[step]]\nname=\"read\"\nload={time=\"50ms\"}\n";
+    let again = |name: &str, text: String| {
+        std::fs::write(&path, text).unwrap();
+        go(name, &["--reuse"]).len()
+    };
+    assert_eq!(again("8.fathom", format!("{purge}{fill}{fill}{read}")), 3);
+    assert_eq!(again("9.fathom", format!("{purge}{fill}{read}")), 2, "two fills stand for one");
+    let other = "[[step]]\nreuse=true\nfill={block={\"64k\"=50, \"128k\"=50}}\n";
+    assert_eq!(again("10.fathom", format!("{purge}{other}{read}")), 2, "another block");
+    assert_eq!(again("11.fathom", format!("{purge}{other}{read}")), 1);
 }
 
 #[test]
@@ -393,7 +406,7 @@ fn mistakes_with_virtual_drives_and_methods_are_named() {
     std::fs::write(&format, "name=\"f\"\n[[step]]\npurge=\"format\"\n").unwrap();
     std::fs::write(here.path().join("file"), vec![0u8; 1 << 20]).unwrap();
     let format = format.display().to_string();
-    says(&[&format, "file", "--destroy", "file"], 2, "needs admin commands");
+    says(&[&format, "file", "--destroy", "file"], 2, "it has no admin commands");
     says(&[&path, "sim:client,gone=5ms"], 1, "the device is gone");
     // Virtual drives need no permit, and nothing of the host is touched.
     let write = here.path().join("write.toml");

@@ -143,7 +143,10 @@ fn on_a_loop_device_a_resumed_run_has_every_cell_once() {
         let args = with(&file);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let moment = Duration::from_nanos(rng.below(long));
-        if !cut(here.path(), &args, moment, Signal::KILL) || RunFile::open(&path).is_err() {
+        // Killed too early there is no file; too late, after its last word, the run is whole.
+        let is_cut = |run: RunFile| run.state == State::CutOff;
+        if !cut(here.path(), &args, moment, Signal::KILL) || !RunFile::open(&path).is_ok_and(is_cut)
+        {
             continue;
         }
         cuts += 1;

@@ -151,6 +151,32 @@ pub fn coordinates_of(cell: &CellRecord) -> Vec<(String, String)> {
     all.iter().map(|c| (word(&c["axis"]), word(&c["value"]))).collect()
 }
 
+/// A path without the numbers of repetitions.
+pub fn step_path(path: &str) -> String {
+    let plain = |part: &str| part.split('#').next().unwrap_or_default().to_owned();
+    path.split('/').map(plain).collect::<Vec<_>>().join("/")
+}
+
+/// Cells whose figures are results: done, counted, no fill, and of rounds only those in the window.
+pub fn result_cells<'r>(run: &'r RunFile, groups: &[SteadyGroup]) -> Vec<&'r CellRecord> {
+    let in_window = |cell: &CellRecord| {
+        let place = groups.iter().find_map(|group| {
+            let (round, _) = place_in_rounds(group, cell)?;
+            Some((group.window.0..=group.window.1).contains(&round))
+        });
+        place.unwrap_or(true)
+    };
+    let counts = |cell: &&CellRecord| {
+        cell.counted && cell.status == "done" && cell.verb != "fill" && !cell.totals.is_empty()
+    };
+    run.cells.iter().filter(counts).filter(|cell| in_window(cell)).collect()
+}
+
+/// Round and step of a cell that stands in the rounds of a group.
+pub fn place_in_rounds<'c>(group: &SteadyGroup, cell: &'c CellRecord) -> Option<(u32, &'c str)> {
+    round_of(&group.path, &cell.path)
+}
+
 /// Whether a cell is one of a round of some group.
 pub fn in_rounds(groups: &[SteadyGroup], cell: &CellRecord) -> bool {
     groups.iter().any(|group| round_of(&group.path, &cell.path).is_some())

@@ -16,6 +16,13 @@ pub fn device_bytes(name: &str) -> Option<(u64, u64)> {
     Some((fields.get(2)? * 512, fields.get(6)? * 512))
 }
 
+/// I/Os a device did since it appeared, reads, writes, discards and flushes.
+pub fn device_ios(name: &str) -> Option<u64> {
+    let line = text(block_folder(name).join("stat"))?;
+    let fields: Vec<u64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    Some([0, 4, 11, 15].iter().filter_map(|&at| fields.get(at)).sum())
+}
+
 /// Share of a file target that is holes, 0..1; zero for devices.
 pub fn holes(subject: &Subject) -> f64 {
     let path = match &subject.kind {
@@ -51,7 +58,10 @@ pub fn write_state(subject: &Subject) -> WriteState {
     let mut state = WriteState { boot, ..WriteState::default() };
     match &subject.kind {
         Kind::Device(device) => {
-            state.written_bytes = device_bytes(&device.name).map(|(_, written)| written);
+            // Commands to the generic device are not counted by the block layer.
+            if device.generic.is_none() {
+                state.written_bytes = device_bytes(&device.name).map(|(_, written)| written);
+            }
         }
         _ => {
             if let Ok(meta) = std::fs::metadata(subject.open_path()) {

@@ -1,8 +1,12 @@
 //! Block devices as the kernel describes them.
 
+use crate::link::Link;
+use crate::nvme::controller_of;
+use crate::queue::{Interrupt, hardware_queues, interrupts, settings};
 use crate::sysfs::{block_folder, name_of, names, number, text};
 use base::units::Bytes;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -41,8 +45,27 @@ pub struct Device {
     pub write_cache: Option<String>,
     /// NUMA node; none when there is one node only.
     pub numa_node: Option<u32>,
+    /// CPUs near it.
+    pub local_cpus: Option<String>,
     /// PCIe link.
     pub link: Option<Link>,
+    /// Controller of an NVMe namespace, such as `nvme0`.
+    pub controller: Option<String>,
+    /// Number of an NVMe namespace.
+    pub nsid: Option<u32>,
+    /// The generic character device that the user named instead of the block device: I/O goes to it as
+    /// commands.
+    pub generic: Option<PathBuf>,
+    /// Globally unique identifier of an NVMe namespace.
+    pub nguid: Option<String>,
+    /// Address of an NVMe controller over a fabric.
+    pub address: Option<String>,
+    /// CPUs of each hardware queue.
+    pub queues: Vec<String>,
+    /// Its interrupts.
+    pub interrupts: Vec<Interrupt>,
+    /// Settings of the block layer, by the kernel's names.
+    pub settings: BTreeMap<&'static str, String>,
     /// Temperature in degrees Celsius.
     pub temperature_c: Option<f64>,
     /// The file or device that a loop device stands for.
@@ -51,28 +74,6 @@ pub struct Device {
     pub partitions: Vec<String>,
     /// The whole disk, when this is a partition.
     pub parent: Option<String>,
-}
-
-/// A PCIe link, now and at most.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Link {
-    /// PCIe address.
-    pub address: String,
-    /// Speed now, as the kernel prints it.
-    pub speed: String,
-    /// Lanes now.
-    pub width: u32,
-    /// Speed at most.
-    pub max_speed: String,
-    /// Lanes at most.
-    pub max_width: u32,
-}
-
-impl Link {
-    /// Whether it runs below what both ends can.
-    pub fn is_downgraded(&self) -> bool {
-        self.speed != self.max_speed || self.width != self.max_width
-    }
 }
 
 impl Device {
@@ -113,6 +114,18 @@ pub fn find(node: &Path) -> Option<Device> {
     Some(Device { path: node.to_owned(), ..device })
 }
 
+/// The device behind the generic character device of an NVMe namespace, such as `/dev/ng0n1`.
+pub(crate) fn find_generic(node: &Path) -> Option<Device> {
+    let rdev = std::fs::metadata(node).ok()?.rdev();
+    let (major, minor) = (rustix::fs::major(rdev), rustix::fs::minor(rdev));
+    let link = std::fs::canonicalize(format!("/sys/dev/char/{major}:{minor}")).ok()?;
+    let rest = link.file_name()?.to_str()?.strip_prefix("ng")?;
+    let name = format!("nvme{rest}");
+    let device = read(&name);
+    let there = device.size_bytes > 0 && device.nsid.is_some();
+    there.then(|| Device { generic: Some(node.to_owned()), ..device })
+}
+
 /// Reads a device or partition by kernel name.
 fn read(name: &str) -> Device {
     let folder = block_folder(name);
@@ -121,14 +134,24 @@ fn read(name: &str) -> Device {
     let parent = real.parent().and_then(Path::file_name).and_then(|n| n.to_str());
     let parent = parent.filter(|_| is_partition).map(str::to_owned);
     let disk = parent.as_deref().map_or_else(|| folder.clone(), block_folder);
-    let device = disk.join("device");
+    let disk_name = parent.as_deref().unwrap_or(name);
+    let controller = controller_of(disk_name);
+    // Several paths to an NVMe namespace have a head in front: what belongs to a path is below it.
+    let (disk_path, device) = match &controller {
+        Some(name) => {
+            let folder = Path::new("/sys/class/nvme").join(name);
+            (path_of(&folder, disk_name).unwrap_or_else(|| disk.clone()), folder)
+        }
+        None => (disk.clone(), disk.join("device")),
+    };
     let queue = disk.join("queue");
+    let path_queue = disk_path.join("queue");
     let of_disk = |key: &str| text(device.join(key));
     let is_part = |part: &String| folder.join(part).join("partition").exists();
     Device {
         name: name.to_owned(),
         path: Path::new("/dev").join(name.replace('!', "/")),
-        transport: transport(parent.as_deref().unwrap_or(name), &device),
+        transport: transport(disk_name, &device),
         model: of_disk("model"),
         serial: serial(&disk, &device),
         wwid: text(disk.join("wwid")).or_else(|| of_disk("wwid")),
@@ -139,10 +162,19 @@ fn read(name: &str) -> Device {
         rotational: number::<u8>(queue.join("rotational")).map(|n| n == 1),
         read_only: number::<u8>(folder.join("ro")) == Some(1),
         poll: number::<u8>(queue.join("io_poll")) == Some(1),
-        scheduler: text(queue.join("scheduler")).map(|all| chosen(&all)),
+        scheduler: text(path_queue.join("scheduler")).map(|all| chosen(&all)),
         write_cache: text(queue.join("write_cache")),
         numa_node: numa_node(&device),
-        link: link(&device),
+        local_cpus: up(&device, "local_cpulist"),
+        link: Link::read(&device),
+        controller,
+        generic: None,
+        nsid: number(disk.join("nsid")),
+        nguid: text(disk.join("nguid")).filter(|id| id.bytes().any(|b| !b"0-".contains(&b))),
+        address: of_disk("address").filter(|address| address.contains("traddr")),
+        queues: hardware_queues(&disk_path),
+        interrupts: interrupts(&device),
+        settings: settings(&path_queue),
         temperature_c: temperature(&device),
         backing: text(disk.join("loop/backing_file")).map(PathBuf::from),
         partitions: names(&folder).into_iter().filter(is_part).collect(),
@@ -176,7 +208,13 @@ fn transport(name: &str, device: &Path) -> String {
     }
     let real = std::fs::canonicalize(device).unwrap_or_default();
     let path = real.to_string_lossy();
-    let known = [("/ata", "ata"), ("/usb", "usb"), ("sas", "sas"), ("/virtio", "virtio")];
+    let known = [
+        ("/ata", "ata"),
+        ("/usb", "usb"),
+        ("sas", "sas"),
+        ("/host", "scsi"),
+        ("/virtio", "virtio"),
+    ];
     let found = known.iter().find(|(part, _)| path.contains(part));
     found.map_or_else(|| "block".into(), |(_, name)| (*name).to_owned())
 }
@@ -194,27 +232,25 @@ fn serial(disk: &Path, device: &Path) -> Option<String> {
 }
 
 fn numa_node(device: &Path) -> Option<u32> {
-    let up = ["numa_node", "device/numa_node", "../numa_node", "../../numa_node"];
-    let node = up.iter().find_map(|path| number::<i32>(device.join(path)))?;
-    u32::try_from(node).ok()
+    u32::try_from(up(device, "numa_node")?.parse::<i32>().ok()?).ok()
 }
 
-/// The first parent that is a PCIe function with a link.
-fn link(device: &Path) -> Option<Link> {
-    let mut at = std::fs::canonicalize(device).ok()?;
-    for _ in 0..8 {
-        if let Some(width) = number(at.join("current_link_width")) {
-            return Some(Link {
-                address: at.file_name()?.to_string_lossy().into_owned(),
-                speed: text(at.join("current_link_speed"))?,
-                width,
-                max_speed: text(at.join("max_link_speed"))?,
-                max_width: number(at.join("max_link_width"))?,
-            });
-        }
-        at = at.parent()?.to_owned();
-    }
-    None
+/// A value of the device or of what it hangs on.
+fn up(device: &Path, key: &str) -> Option<String> {
+    let up = ["", "device", "..", "../.."];
+    up.iter().find_map(|path| text(device.join(path).join(key)))
+}
+
+/// The folder of one path to a namespace with several, such as `nvme0c0n1` of `nvme0n1`.
+fn path_of(controller: &Path, disk: &str) -> Option<PathBuf> {
+    let (subsystem, namespace) = disk.strip_prefix("nvme")?.split_once('n')?;
+    let is_path = |name: &&String| {
+        let rest = name.strip_prefix("nvme").and_then(|rest| rest.split_once('c'));
+        rest.is_some_and(|(before, after)| {
+            before == subsystem && after.split_once('n').is_some_and(|(_, n)| n == namespace)
+        })
+    };
+    Some(controller.join(names(controller).iter().find(is_path)?))
 }
 
 pub(crate) fn temperature(device: &Path) -> Option<f64> {

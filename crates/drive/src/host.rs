@@ -1,6 +1,6 @@
 //! Facts about the host that a result needs beside it.
 
-use crate::sysfs::text;
+use crate::sysfs::{names, number, text};
 use serde::Serialize;
 
 /// The host a run was made on.
@@ -58,6 +58,26 @@ pub fn host_facts() -> HostFacts {
             found.map(str::to_owned)
         }),
     }
+}
+
+/// Frequency governors of the CPUs that are not `performance`, and the time in us that a CPU needs to
+/// leave the deepest idle state it may enter; none where the kernel has none.
+pub fn host_readiness() -> (Vec<String>, Option<u32>) {
+    let cpus = std::path::Path::new("/sys/devices/system/cpu");
+    let mut governors: Vec<String> = names(cpus)
+        .iter()
+        .filter_map(|cpu| text(cpus.join(cpu).join("cpufreq/scaling_governor")))
+        .filter(|governor| governor != "performance")
+        .collect();
+    governors.sort();
+    governors.dedup();
+    let states = cpus.join("cpu0/cpuidle");
+    let exit_us = |state: &String| {
+        let folder = states.join(state);
+        let disabled = number::<u8>(folder.join("disable")) == Some(1);
+        number::<u32>(folder.join("latency")).filter(|_| !disabled)
+    };
+    (governors, names(&states).iter().filter_map(exit_us).max())
 }
 
 fn numa_nodes() -> usize {

@@ -4,6 +4,9 @@
 //! anything bigger, and was named by its identity; or for a scratch file of the run itself. A target
 //! can be opened for writing with a permit only.
 
+use crate::ata_scsi;
+use crate::device::{Device, find};
+use crate::nvme::{Controller, Nvme, NvmeError};
 use crate::signature::{Found, FoundKind, scan};
 use crate::target::{Kind, Subject};
 use crate::usage::{Usage, UsageReason, usage_of_device, usage_of_file};
@@ -94,6 +97,7 @@ fn list(found: &[Found]) -> String {
 pub struct Permit {
     file: OwnedFd,
     size: Bytes,
+    device: Option<Device>,
     /// The word that named the target.
     pub identity: String,
     /// What will be destroyed.
@@ -107,19 +111,20 @@ pub struct Opened {
     pub file: OwnedFd,
     /// Whether the page cache is bypassed.
     pub direct: bool,
-    /// The right to give up everything on it; only a permit grants it.
-    pub deallocator: Option<Deallocator>,
+    /// The right to erase it; only a permit grants it.
+    pub eraser: Option<Eraser>,
 }
 
-/// The right to give up everything on a target. It exists only for a target that was opened through a
+/// The right to erase a target. It exists only for a target that was opened through a
 /// [`Permit`], and holds the claim on it as long as it lives.
 #[derive(Debug)]
-pub struct Deallocator {
+pub struct Eraser {
     file: OwnedFd,
     size: Bytes,
+    device: Option<Device>,
 }
 
-impl Deallocator {
+impl Eraser {
     /// Gives everything up: the blocks hold nothing any more.
     ///
     /// # Errors
@@ -127,6 +132,112 @@ impl Deallocator {
     pub fn deallocate(&self) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(fallocate(&self.file, flags, 0, self.size.0)?)
+    }
+
+    /// The admin commands of the drive; none where it is no NVMe drive.
+    ///
+    /// # Errors
+    /// When its controller cannot be opened.
+    pub fn nvme(&self) -> Option<Result<Nvme, NvmeError>> {
+        // A permit for a partition is none for the namespace around it.
+        Nvme::open(self.device.as_ref().filter(|device| device.parent.is_none())?)
+    }
+
+    /// Whether [`Eraser::format`] is possible.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_format(&self) -> Result<(), String> {
+        match self.sata_or_sas() {
+            Some(drive) => drive.can_format(),
+            None => match self.controller()?.commands.format {
+                true => Ok(()),
+                false => Err("the drive has no Format NVM command".into()),
+            },
+        }
+    }
+
+    /// Whether [`Eraser::sanitize`] is possible.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_sanitize(&self) -> Result<(), String> {
+        match self.sata_or_sas() {
+            Some(drive) => drive.can_sanitize(),
+            None => match self.controller()?.sanitize.any() {
+                true => Ok(()),
+                false => Err("the drive has no Sanitize command".into()),
+            },
+        }
+    }
+
+    /// Erases the namespace by Format NVM, keeping its block size; a SATA drive by SECURITY ERASE UNIT, a
+    /// SAS drive by FORMAT UNIT. Gives what was done.
+    ///
+    /// # Errors
+    /// When the drive cannot, its tool is missing, or other namespaces would be erased too.
+    pub fn format(&self) -> Result<String, String> {
+        match self.sata_or_sas() {
+            Some(drive) => self.same_drive().and_then(|()| drive.format()),
+            None => self.checked()?.format().map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Sanitizes the drive, and waits; `each` gets the percent done and ends the waiting when it says
+    /// false. Gives what was done.
+    ///
+    /// # Errors
+    /// As [`Eraser::format`], and when the sanitize fails.
+    pub fn sanitize(&self, each: &mut dyn FnMut(f64) -> bool) -> Result<String, String> {
+        match self.sata_or_sas() {
+            Some(drive) => self.same_drive().and_then(|()| drive.sanitize(each)),
+            None => self.checked()?.sanitize(each).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Makes the namespace anew with another size, so that the rest of the drive is spare; its block
+    /// device goes away and comes again. Gives the number of the new namespace and its size in bytes.
+    ///
+    /// # Errors
+    /// As [`Eraser::format`].
+    pub fn resize(self, bytes: u64) -> Result<(u32, u64), String> {
+        let nvme = self.checked()?;
+        // The claim lasts until the old namespace is gone; then it must end, so that the new one can have
+        // the same name.
+        nvme.resize(bytes, || drop(self.file)).map_err(|error| error.to_string())
+    }
+
+    /// The drive, when it still is the one that was named: another may have come under its name.
+    fn checked(&self) -> Result<Nvme, String> {
+        let nvme = self.nvme().ok_or("it is no NVMe namespace")?.map_err(|e| e.to_string())?;
+        let now = nvme.controller().map_err(|error| error.to_string())?.serial;
+        let then =
+            self.device.as_ref().and_then(|device| device.serial.clone()).unwrap_or_default();
+        match now.trim() == then.trim() {
+            true => Ok(nvme),
+            false => Err(format!("another drive ({now}) has come in the place of {then}")),
+        }
+    }
+
+    fn sata_or_sas(&self) -> Option<ata_scsi::Drive> {
+        ata_scsi::Drive::of(self.device.as_ref()?)
+    }
+
+    /// Whether the drive under the name still is the one that was named.
+    fn same_drive(&self) -> Result<(), String> {
+        let Some(then) = &self.device else { return Err("it is no drive".into()) };
+        match find(&then.path) {
+            Some(now) if now.identity() == then.identity() => Ok(()),
+            _ => Err(format!("another drive has come in the place of {}", then.identity())),
+        }
+    }
+
+    fn controller(&self) -> Result<Controller, String> {
+        if self.device.as_ref().is_some_and(|device| device.parent.is_some()) {
+            return Err("it is a partition, and such a command reaches the whole drive".into());
+        }
+        let nvme = self.nvme().ok_or("it has no admin commands")?.map_err(|e| e.to_string())?;
+        nvme.controller().map_err(|error| error.to_string())
     }
 }
 
@@ -141,9 +252,17 @@ impl Permit {
             Kind::Scratch(_) => {
                 let file = open_direct(&subject.open_path(), OFlags::RDWR)?;
                 let (file, size) = (file.file, subject.size());
-                Ok(Permit { file, size, identity: "scratch".into(), found: Vec::new() })
+                Ok(Permit {
+                    file,
+                    size,
+                    device: None,
+                    identity: "scratch".into(),
+                    found: Vec::new(),
+                })
             }
             Kind::Device(device) => {
+                // The claim is on the block device, also where I/O goes to its generic twin.
+                let path = &device.path;
                 // The reasons that can be seen come before the bare "claimed".
                 refuse_use(settled_usage(device))?;
                 if device.read_only {
@@ -177,7 +296,7 @@ impl Permit {
                 if *ours {
                     let identity = subject.identity();
                     let (file, size) = (claim.file, *size);
-                    return Ok(Permit { file, size, identity, found: Vec::new() });
+                    return Ok(Permit { file, size, device: None, identity, found: Vec::new() });
                 }
                 named_permit(subject, named, contents(path, size.0)?, claim.file)
             }
@@ -190,9 +309,11 @@ impl Permit {
     /// When the system refuses.
     pub fn open(self) -> io::Result<Opened> {
         let flags = rustix::fs::fcntl_getfl(&self.file)?;
-        let deallocator = Deallocator { file: self.file.try_clone()?, size: self.size };
-        let direct = flags.contains(OFlags::DIRECT);
-        Ok(Opened { direct, file: self.file, deallocator: Some(deallocator) })
+        let generic = self.device.as_ref().and_then(|device| device.generic.as_deref());
+        let commands = generic.map(|node| open_generic(node, OFlags::RDWR)).transpose()?;
+        let eraser = Eraser { file: self.file.try_clone()?, size: self.size, device: self.device };
+        let direct = flags.contains(OFlags::DIRECT) || commands.is_some();
+        Ok(Opened { direct, file: commands.unwrap_or(self.file), eraser: Some(eraser) })
     }
 }
 
@@ -222,7 +343,10 @@ fn claim(path: &Path) -> Result<Opened, Refusal> {
 fn settled_usage(device: &crate::Device) -> Vec<Usage> {
     const TRIES: usize = 15;
     let probing = |usage: &Usage| match &usage.reason {
-        UsageReason::Open { command, .. } => command.contains("udev") || command == "blkid",
+        UsageReason::Open { command, .. } => {
+            // losetup looks into all loop devices for a free one.
+            command.contains("udev") || command == "blkid" || command == "losetup"
+        }
         _ => false,
     };
     for _ in 0..TRIES {
@@ -260,12 +384,18 @@ fn named_permit(
 ) -> Result<Permit, Refusal> {
     let (path, identity) = (subject.path.clone(), subject.identity());
     if named.iter().any(|word| subject.is_named_by(word)) {
-        return Ok(Permit { file, size: subject.size(), identity, found });
+        let (size, device) = (subject.size(), subject.device().cloned());
+        return Ok(Permit { file, size, device, identity, found });
     }
     match named.first() {
         None => Err(Refusal::NotNamed { path, identity, found }),
         Some(given) => Err(Refusal::WrongName { path, given: given.clone(), identity, found }),
     }
+}
+
+/// Opens a generic device: there is no page cache to pass.
+fn open_generic(node: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    Ok(open(node, flags | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Opens past the page cache where the file system can.
@@ -283,10 +413,10 @@ fn open_direct(path: &Path, flags: OFlags) -> Result<Opened, Refusal> {
         error => Err(error),
     });
     match opened {
-        Ok(file) => Ok(Opened { file, direct: true, deallocator: None }),
+        Ok(file) => Ok(Opened { file, direct: true, eraser: None }),
         Err(Errno::INVAL) => {
             let file = open(path, flags, Mode::empty()).map_err(system)?;
-            Ok(Opened { file, direct: false, deallocator: None })
+            Ok(Opened { file, direct: false, eraser: None })
         }
         Err(error) => Err(system(error)),
     }
@@ -297,6 +427,11 @@ fn open_direct(path: &Path, flags: OFlags) -> Result<Opened, Refusal> {
 /// # Errors
 /// When it cannot be opened.
 pub fn open_for_reading(subject: &Subject) -> Result<Opened, Refusal> {
+    if let Some(node) = subject.device().and_then(|device| device.generic.as_deref()) {
+        let error = |error| Refusal::System { path: node.to_owned(), error };
+        let file = open_generic(node, OFlags::RDONLY).map_err(error)?;
+        return Ok(Opened { file, direct: true, eraser: None });
+    }
     open_direct(&subject.open_path(), OFlags::RDONLY)
 }
 
@@ -325,10 +460,10 @@ mod tests {
         let path = folder.path().join("precious");
         std::fs::write(&path, vec![1u8; 8192]).unwrap();
         let subject = resolve(&path, Bytes(0)).unwrap();
-        assert!(open_for_reading(&subject).unwrap().deallocator.is_none());
+        assert!(open_for_reading(&subject).unwrap().eraser.is_none());
         let named = [path.display().to_string()];
         let opened = Permit::check(&subject, &named).unwrap().open().unwrap();
-        opened.deallocator.unwrap().deallocate().unwrap();
+        opened.eraser.unwrap().deallocate().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), vec![0u8; 8192]);
     }
 

@@ -1,6 +1,6 @@
 //! From what the user wrote to what is measured: a device, a file, or a scratch file in a folder.
 
-use crate::device::{Device, find};
+use crate::device::{Device, find, find_generic};
 use base::units::Bytes;
 use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, fsetxattr};
 use std::fs::File;
@@ -62,7 +62,7 @@ pub enum TargetError {
     #[error("{0}: no such device, file or folder; `fathom devices` lists the devices")]
     Missing(PathBuf),
     /// A character device, a socket ...
-    #[error("{0}: is neither a block device nor a file nor a folder")]
+    #[error("{0}: is neither a block device nor an NVMe generic device nor a file nor a folder")]
     WrongKind(PathBuf),
     /// No capacity.
     #[error("{0}: has no capacity; is a medium or backing file attached?")]
@@ -120,6 +120,8 @@ pub fn resolve(path: &Path, scratch: Bytes) -> Result<Subject, TargetError> {
         Kind::File { size: Bytes(meta.len()), ours }
     } else if meta.file_type().is_block_device() {
         let device = find(path).ok_or_else(|| TargetError::Missing(path.to_owned()))?;
+        Kind::Device(Box::new(device))
+    } else if let Some(device) = find_generic(path) {
         Kind::Device(Box::new(device))
     } else {
         return Err(TargetError::WrongKind(path.to_owned()));

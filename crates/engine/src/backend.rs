@@ -9,6 +9,7 @@ use crate::external::FioBackend;
 use crate::fault::Fault;
 use crate::ledger::{Book, BookKind, SidePlace};
 use crate::spec::{CellSpec, Stream, Target, WorkerSpec, extent, streams};
+use crate::sys::ring::Queue;
 use crate::sys::thread::{allowed_cpus, pin_to};
 use crate::{IoRecord, sync, uring};
 use base::clock::Clock;
@@ -69,6 +70,10 @@ pub trait Backend {
         None
     }
 
+    /// The workers of each target run on these CPUs from now on, in this order; no CPUs means all that
+    /// this process may use.
+    fn place(&mut self, _cpus: Vec<Vec<usize>>) {}
+
     /// What a target of this back end counted itself; none for targets of the host.
     fn counts(&self, _target: usize) -> Option<TargetCounts> {
         None
@@ -82,6 +87,15 @@ pub enum Control {
     Purge,
     /// Its volatile write cache goes on or off.
     WriteCache(bool),
+    /// Its power state, by number.
+    PowerState(u8),
+    /// Temperatures from which it throttles, lightly and heavily, in degrees Celsius.
+    Thermal(u16, u16),
+    /// The most it may draw.
+    PowerLimit {
+        /// In milliwatts.
+        mw: u32,
+    },
 }
 
 /// What a target counted since it was made.
@@ -136,7 +150,7 @@ pub struct CellFacts {
     pub page_cache: bool,
     /// Records of single I/Os, when asked for.
     pub records: Vec<IoRecord>,
-    /// I/Os simulated one by one, where the target is virtual.
+    /// Simulated I/Os behind the figures of an interval, at least, where the target is virtual.
     pub simulated_ios: u64,
 }
 
@@ -152,6 +166,19 @@ pub enum EngineError {
         block: Bytes,
         /// Unit of the target.
         unit: Bytes,
+        /// The target.
+        target: String,
+    },
+    /// A block is more than a command can move.
+    #[error(
+        "{target}: a block of {block} is more than the {most} that one command moves; the block device \
+         splits such blocks, so use that, or smaller ones"
+    )]
+    BlockTooLarge {
+        /// The block.
+        block: Bytes,
+        /// What a command moves.
+        most: Bytes,
         /// The target.
         target: String,
     },
@@ -214,7 +241,7 @@ pub enum Engine {
 pub fn host_backend(engine: Engine, targets: Vec<Target>, clock: Clock) -> Box<dyn Backend> {
     match engine {
         Engine::Fio => Box::new(FioBackend::new(targets, clock)),
-        _ => Box::new(HostBackend { engine, targets, clock, pointers: HashMap::new() }),
+        _ => Box::new(HostBackend::new(engine, targets, clock)),
     }
 }
 
@@ -223,6 +250,8 @@ struct HostBackend {
     engine: Engine,
     targets: Vec<Target>,
     clock: Clock,
+    /// CPUs for the workers of each target; empty for all.
+    cpus: Vec<Vec<usize>>,
     /// Where each sequential stream stands, by target, range and worker: kept across cells.
     pointers: HashMap<(usize, u64, u64, u32), Arc<AtomicU64>>,
 }
@@ -232,6 +261,10 @@ const START_DELAY_NS: u64 = 3_000_000;
 const START_DELAY_PER_WORKER_NS: u64 = 150_000;
 
 impl Backend for HostBackend {
+    fn place(&mut self, cpus: Vec<Vec<usize>>) {
+        self.cpus = cpus;
+    }
+
     fn name(&self) -> &'static str {
         if self.engine == Engine::Sync { "sync" } else { "uring" }
     }
@@ -272,7 +305,7 @@ impl Backend for HostBackend {
         let guard_ns = if cell.loads.iter().any(is_open) { wake_guard(&clock) } else { 0 };
         let (out, reports) = channel();
         let mut collector = Collector::new(&clock, timeline, all_streams.len(), &stop, interrupt);
-        let cpus = allowed_cpus();
+        let cpus = self.cpus_of(&specs);
         let mut threads = Vec::new();
         for (worker, spec) in specs.iter().enumerate() {
             let flows = self.flows(cell, &all_streams, spec);
@@ -288,7 +321,7 @@ impl Backend for HostBackend {
                 engine: self.engine,
                 target: self.targets[spec.target].clone(),
                 spec: spec.clone(),
-                cpu: cpus[worker % cpus.len()],
+                cpu: cpus[worker],
                 slot_bytes: slot_bytes(cell, &all_streams, spec),
                 guard_ns,
             };
@@ -312,7 +345,9 @@ impl Backend for HostBackend {
             }
         }
         end.facts.workers = specs.len() as u32;
-        end.facts.cpus = cpus.into_iter().take(specs.len()).collect();
+        end.facts.cpus = cpus;
+        end.facts.cpus.sort_unstable();
+        end.facts.cpus.dedup();
         end.facts.page_cache = self.targets.iter().any(|target| target.direct == crate::Direct::No);
         Ok(end)
     }
@@ -341,6 +376,28 @@ fn places_of(flows: &[Flow]) -> Arc<[SidePlace]> {
 }
 
 impl HostBackend {
+    fn new(engine: Engine, targets: Vec<Target>, clock: Clock) -> HostBackend {
+        let cpus = vec![Vec::new(); targets.len()];
+        HostBackend { engine, targets, clock, cpus, pointers: HashMap::new() }
+    }
+
+    /// The CPU of each worker: those of its target in turns, so that two targets with the same CPUs do
+    /// not both begin with the first.
+    fn cpus_of(&self, specs: &[WorkerSpec]) -> Vec<usize> {
+        let allowed = allowed_cpus();
+        let mut used: HashMap<usize, usize> = HashMap::new();
+        let pick = |spec: &WorkerSpec| {
+            let wanted = self.cpus.get(spec.target).filter(|cpus| !cpus.is_empty());
+            let cpus = wanted.unwrap_or(&allowed);
+            // The least used of them; the first of equals.
+            let cpu = cpus.iter().copied().min_by_key(|cpu| used.get(cpu).copied().unwrap_or(0));
+            let cpu = cpu.unwrap_or(0);
+            *used.entry(cpu).or_default() += 1;
+            cpu
+        };
+        specs.iter().map(pick).collect()
+    }
+
     fn timeline(&self, cell: &CellSpec, workers: usize) -> Timeline {
         let delay = START_DELAY_NS + START_DELAY_PER_WORKER_NS * workers as u64;
         let start = self.clock.now().0 + delay;
@@ -514,13 +571,30 @@ impl Job {
                 let worker = sync::prepare(core, target, self.slot_bytes)?;
                 Ok(worker.run_open(schedule, backlog, *guard_ns))
             }
-            (_, None) => {
-                Ok(uring::prepare(core, target, self.spec.depth, self.slot_bytes)?.run_closed())
-            }
-            (_, Some((schedule, backlog))) => {
-                let worker = uring::prepare(core, target, self.spec.depth, self.slot_bytes)?;
-                Ok(worker.run_open(schedule, backlog, *guard_ns))
+            (_, open) => {
+                let (depth, bytes) = (self.spec.depth, self.slot_bytes);
+                match target.command {
+                    Some(to) => {
+                        let worker = uring::prepare_commands(core, target, to, depth, bytes)?;
+                        Ok(run_ring(worker, open, *guard_ns))
+                    }
+                    None => {
+                        let worker = uring::prepare(core, target, depth, bytes)?;
+                        Ok(run_ring(worker, open, *guard_ns))
+                    }
+                }
             }
         }
+    }
+}
+
+fn run_ring<Q: Queue>(
+    worker: uring::UringWorker<Q>,
+    open: Option<(Schedule, u64)>,
+    guard_ns: u64,
+) -> (Core, u64) {
+    match open {
+        None => worker.run_closed(),
+        Some((schedule, backlog)) => worker.run_open(schedule, backlog, guard_ns),
     }
 }

@@ -27,15 +27,23 @@ pub enum FaultKind {
     Errno(i32),
     /// Fewer bytes than asked for, without an error; a removed drive reads 0 bytes with success.
     Short(u32),
+    /// The status of an NVMe command: code in bits 7:0, type in bits 10:8.
+    Status(u16),
 }
 
 impl Fault {
+    /// Whether it is surely one of the medium: the drive itself answered so.
+    pub fn of_the_medium(&self) -> bool {
+        matches!(self.kind, FaultKind::Errno(libc::ENODATA) | FaultKind::Status(_))
+    }
+
     /// Whether the target itself seems to be gone rather than a block of it.
     pub fn target_lost(&self) -> bool {
         let gone = [libc::ENODEV, libc::ENXIO, libc::EBADF, libc::ESHUTDOWN];
         match self.kind {
             FaultKind::Errno(number) => gone.contains(&number),
             FaultKind::Short(bytes) => bytes == 0,
+            FaultKind::Status(_) => false,
         }
     }
 }
@@ -50,6 +58,14 @@ impl fmt::Display for Fault {
                 let error = std::io::Error::from_raw_os_error(number);
                 write!(f, "failed: {error}; {}", advice(number))
             }
+            FaultKind::Status(status) => write!(
+                f,
+                "failed with NVMe status type {} code {:02x}h ({}); the command went to the drive \
+                 directly, so nothing tried it again",
+                status >> 8 & 7,
+                status & 0xff,
+                drive::status_name(status)
+            ),
             FaultKind::Short(0) => write!(
                 f,
                 "moved no byte: the device was removed, or the file was truncated; check that it \

@@ -20,6 +20,7 @@ mod sys;
 mod uring;
 
 pub use crate::core::{IoRecord, Timeline};
+pub use crate::sys::thread::allowed_cpus;
 pub use address::{Choice, Cursor, CursorPlace, ZonePart, choices};
 pub use arrival::Schedule;
 pub use backend::{
@@ -30,4 +31,4 @@ pub use data::Filler;
 pub use external::fio_version;
 pub use fault::{Fault, FaultKind};
 pub use null::{OwnCost, measure_own_cost};
-pub use spec::{CellSpec, Direct, Polling, Stream, Target, extent, streams};
+pub use spec::{CellSpec, CommandTarget, Direct, Polling, Stream, Target, extent, streams};

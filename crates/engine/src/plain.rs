@@ -141,9 +141,8 @@ impl<Q: Queue> UringWorker<Q> {
         let mut place = place;
         self.refill::<P, MIX>(&mut place, len);
         while self.n_queued > 0 || self.in_flight > 0 {
-            let now = self.submit_and_reap::<false>();
+            let (now, ready) = self.submit_and_reap::<false>();
             self.core.check_stop();
-            let ready = self.ring.ready();
             if now >= self.core.next_event {
                 self.core.event(now);
             }

@@ -42,6 +42,17 @@ pub struct Target {
     pub direct: Direct,
     /// Interrupts or polling.
     pub polling: Polling,
+    /// The file is a generic NVMe device: I/O goes to it as commands.
+    pub command: Option<CommandTarget>,
+}
+
+/// A namespace that is sent commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandTarget {
+    /// Its number.
+    pub nsid: u32,
+    /// Most bytes of a command.
+    pub len_max: Bytes,
 }
 
 impl Target {
@@ -55,6 +66,7 @@ impl Target {
             block: Bytes(512),
             direct: Direct::Yes,
             polling: Polling::Off,
+            command: None,
         }
     }
 }
@@ -250,6 +262,14 @@ fn check_fit(load: &Load, target: &Target) -> Result<(), EngineError> {
         return Err(EngineError::BlockTooSmall {
             block,
             unit: target.block,
+            target: target.name.clone(),
+        });
+    }
+    let most = target.command.map_or(Bytes(u64::MAX), |command| command.len_max);
+    if load.block_max() > most {
+        return Err(EngineError::BlockTooLarge {
+            block: load.block_max(),
+            most,
             target: target.name.clone(),
         });
     }

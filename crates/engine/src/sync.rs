@@ -42,7 +42,7 @@ impl SyncWorker {
             let Some(draw) = self.core.draw() else { break };
             self.fill(draw);
             let start = self.core.clock.now().0;
-            self.issue(draw, start, start);
+            self.issue::<false>(draw, start, start);
             self.core.check_stop();
         }
         (self.core, self.last_completion)
@@ -84,7 +84,7 @@ impl SyncWorker {
                 lateness.record(start.saturating_sub(intended));
             }
             self.core.book.open.waited += u64::from(self.last_completion > intended);
-            self.issue(draw, start, intended);
+            self.issue::<true>(draw, start, intended);
         }
         (self.core, self.last_completion)
     }
@@ -123,7 +123,7 @@ impl SyncWorker {
 
     /// One I/O, timed around its system call.
     #[inline(always)]
-    fn issue(&mut self, draw: Draw, start: u64, intended: u64) {
+    fn issue<const OPEN: bool>(&mut self, draw: Draw, start: u64, intended: u64) {
         let buffer = self.arena.slot_mut(0, draw.len as usize);
         let result = loop {
             let result = if draw.write {
@@ -137,9 +137,8 @@ impl SyncWorker {
         };
         let now = self.core.clock.now().0;
         if now >= self.core.next_event {
-            let issuing = self.core.kind.open_loop;
             self.core.event(now);
-            self.core.issuing |= issuing;
+            self.core.issuing |= OPEN;
         }
         self.last_completion = now;
         if result != Ok(draw.len as usize) {
@@ -148,7 +147,7 @@ impl SyncWorker {
         if let Some(side) = self.core.book.sides.get_mut(draw.side as usize) {
             side.service.record(now - start);
             side.bytes += u64::from(draw.len);
-            if let Some(response) = &mut side.response {
+            if OPEN && let Some(response) = &mut side.response {
                 response.record(now.saturating_sub(intended));
             }
         }

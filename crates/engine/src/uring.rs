@@ -7,11 +7,12 @@
 use crate::arrival::Schedule;
 use crate::core::{Core, Draw, IoRecord};
 use crate::fault::{Fault, FaultKind};
-use crate::spec::{Polling, Target};
+use crate::spec::{CommandTarget, Polling, Target};
+use crate::sys::command_ring::{CommandRing, status_of};
 use crate::sys::memory::Arena;
 use crate::sys::ring::{Cqe, Queue, Request, Ring, SQE_FIXED_FILE, Sqe, TIMEOUT_ABS, Timespec, op};
 use base::units::{Bytes, Nanos};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// A worker wakes at least this often to see boundaries and a request to stop, in ns.
 const TICK_NS: u64 = 500_000_000;
@@ -84,27 +85,103 @@ pub(crate) fn prepare(
     Ok(worker)
 }
 
+/// Ring, buffers and request templates for commands to a namespace's generic device.
+pub(crate) fn prepare_commands(
+    core: Core,
+    target: &Target,
+    to: CommandTarget,
+    depth: u32,
+    slot_bytes: usize,
+) -> std::io::Result<UringWorker<CommandRing>> {
+    let Some(file) = &target.file else {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    };
+    let block_log2 = target.block.0.trailing_zeros();
+    let works = |poll, fixed| command_works(target, to, poll, fixed).unwrap_or(false);
+    let polled = target.polling == Polling::On && works(true, false);
+    let fixed = works(false, true);
+    if !fixed && !works(false, false) {
+        // Tell why.
+        command_works(target, to, false, false)?;
+        return Err(std::io::ErrorKind::Unsupported.into());
+    }
+    let mut ring = CommandRing::new(depth, polled, to.nsid, block_log2)?;
+    let arena = Arena::new(depth as usize, slot_bytes)?;
+    let mut notes = ring.facts().names();
+    notes.push("nvme-pass-through");
+    ring.fixed_buffer = fixed && ring.register_buffer(&arena).is_ok();
+    if ring.fixed_buffer {
+        notes.push("registered-buffers");
+    }
+    let fixed_file = ring.register_file(file.as_raw_fd()).is_ok();
+    if fixed_file {
+        notes.push("registered-files");
+    }
+    let mut worker = UringWorker::new(core, ring, arena, depth, false, !polled);
+    worker.codes = Codes { read: op::READ, write: op::WRITE };
+    for Request { sqe, .. } in &mut worker.requests {
+        sqe.opcode = op::READ;
+        (sqe.fd, sqe.flags) = if fixed_file { (0, SQE_FIXED_FILE) } else { (file.as_raw_fd(), 0) };
+    }
+    worker.core.last.notes = notes;
+    Ok(worker)
+}
+
+/// Whether a command reads the first block, in the way asked for.
+fn command_works(
+    target: &Target,
+    to: CommandTarget,
+    poll: bool,
+    fixed: bool,
+) -> std::io::Result<bool> {
+    let Some(file) = &target.file else { return Ok(false) };
+    let block = target.block.0;
+    let mut ring = CommandRing::new(1, poll, to.nsid, block.trailing_zeros())?;
+    let arena = Arena::new(1, block as usize)?;
+    if fixed {
+        ring.register_buffer(&arena)?;
+        ring.fixed_buffer = true;
+    }
+    let res = read_first(&mut ring, file, &arena, target.block)?;
+    match (res == block as i32, status_of(res)) {
+        // A medium error of the first block is for the measurement to find.
+        (true, _) | (_, Some(_)) => Ok(true),
+        _ => Err(std::io::Error::from_raw_os_error(-res)),
+    }
+}
+
 /// Whether a polled read completes: a device may have poll queues that its driver does not serve.
 fn poll_works(target: &Target) -> std::io::Result<bool> {
     let Some(file) = &target.file else { return Ok(false) };
     let mut ring = Ring::new(1, true)?;
     let arena = Arena::new(1, target.block.0 as usize)?;
+    let res = read_first(&mut ring, file, &arena, target.block)?;
+    Ok(res == target.block.0 as i32)
+}
+
+/// Reads the first block; gives the result of the completion.
+fn read_first<Q: Queue>(
+    ring: &mut Q,
+    file: &OwnedFd,
+    arena: &Arena,
+    block: Bytes,
+) -> std::io::Result<i32> {
     ring.push(&Sqe {
         opcode: op::READ,
         fd: file.as_raw_fd(),
         addr: arena.address(0),
-        len: target.block.0 as u32,
+        len: block.0 as u32,
         ..Sqe::default()
     });
     let mut submit = 1;
     while ring.ready() == 0 {
         let result = ring.enter(submit, 1);
         if result < 0 && result != -i64::from(libc::EINTR) {
-            return Ok(false);
+            return Err(std::io::Error::from_raw_os_error(-result as i32));
         }
         submit = 0;
     }
-    Ok(ring.completion(0).res == target.block.0 as i32)
+    Ok(ring.completion(0).res)
 }
 
 impl<Q: Queue> UringWorker<Q> {
@@ -176,9 +253,8 @@ impl<Q: Queue> UringWorker<Q> {
     fn closed(&mut self) {
         self.queue_free_slots();
         while self.n_queued > 0 || self.in_flight > 0 {
-            let now = self.submit_and_reap::<false>();
+            let (now, ready) = self.submit_and_reap::<false>();
             self.core.check_stop();
-            let ready = self.ring.ready();
             if now >= self.core.next_event {
                 self.core.event(now);
             }
@@ -236,9 +312,9 @@ impl<Q: Queue> UringWorker<Q> {
     }
 
     /// Submits what is queued, waits when nothing is complete, and gives the time at which the
-    /// completions that are now ready were seen.
+    /// completions that are now ready were seen, with their number.
     #[inline(always)]
-    pub(crate) fn submit_and_reap<const OPEN: bool>(&mut self) -> u64 {
+    pub(crate) fn submit_and_reap<const OPEN: bool>(&mut self) -> (u64, u32) {
         let n = self.n_queued as u32;
         let timer = u32::from(std::mem::take(&mut self.timer_queued));
         let start = self.core.clock.now().0;
@@ -260,9 +336,9 @@ impl<Q: Queue> UringWorker<Q> {
             }
         }
         if ready > 0 || OPEN {
-            return now;
+            return (now, ready);
         }
-        self.wait()
+        (self.wait(), self.ring.ready())
     }
 
     /// Blocks until at least one completion is there.
@@ -358,9 +434,10 @@ impl<Q: Queue> UringWorker<Q> {
         if self.null && completion.res == 0 {
             return true; // A kernel whose no-op cannot answer with a length.
         }
-        let kind = match completion.res {
-            res if res < 0 => FaultKind::Errno(-res),
-            res => FaultKind::Short(res as u32),
+        let kind = match (completion.res, status_of(completion.res)) {
+            (_, Some(status)) => FaultKind::Status(status),
+            (res, _) if res < 0 => FaultKind::Errno(-res),
+            (res, _) => FaultKind::Short(res as u32),
         };
         let fault = Fault {
             target: self.core.target_name.clone(),

@@ -37,6 +37,7 @@ fn scratch(size: u64) -> Scratch {
         block: Bytes(512),
         direct,
         polling: Polling::Off,
+        command: None,
     };
     Scratch { _folder: folder, target }
 }

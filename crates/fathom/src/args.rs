@@ -1,6 +1,8 @@
 //! What was typed. Help, man page and completions come from here.
 
+use base::units::{Nanos, parse_span};
 use clap::{Parser, Subcommand, ValueEnum};
+use plan::Placement;
 use std::path::PathBuf;
 
 /// Measures storage devices, and states its own error.
@@ -12,6 +14,8 @@ Examples:
   fathom run depth-sweep /dev/nvme1n1        read-only plans need no permission to destroy
   fathom run four-corners /dev/nvme1n1 --destroy SERIAL
   fathom show RUN.fathom                     look at a run again
+  fathom report RUN.fathom                   a page with figures and findings
+  fathom serve                               the live page of runs in this folder
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 refused for safety, 4 finished but not valid,
 130 interrupted.")]
@@ -35,8 +39,16 @@ pub(crate) enum Command {
     Resume(Resume),
     /// Predict what a change of a drive's setup does to a plan, on a virtual drive
     Whatif(Whatif),
+    /// Measure what workers on each group of CPUs get from a drive: near and far, by cache, by core
+    Placement(PlacementScan),
     /// Show a run in the terminal
     Show(Show),
+    /// Make a report of runs: a page, a PDF, a workbook, a text
+    Report(Report),
+    /// Compare runs: ratios with confidence intervals, and what can be said of each
+    Compare(Compare),
+    /// Serve the live page of running runs, and a folder of run files, to a browser
+    Serve(Serve),
     /// Export a run for other programs
     Export(Export),
     /// Measure the instrument itself on this host
@@ -65,6 +77,11 @@ pub(crate) struct Json {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Devices {
+    /// Tell all of these devices instead of listing every one
+    pub(crate) devices: Vec<PathBuf>,
+    /// Put settings of drives back that a run changed and, being killed, left behind
+    #[arg(long, conflicts_with_all = ["devices", "json"])]
+    pub(crate) restore: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -118,6 +135,12 @@ pub(crate) struct Run {
     /// Keep no ledger of what is written to the drives
     #[arg(long)]
     pub(crate) no_ledger: bool,
+    /// Time between two samples of host and drives, from 1s on, or off
+    #[arg(long, default_value = "1s")]
+    pub(crate) telemetry: Telemetry,
+    /// CPUs of the workers: local (near the device), far, spread, or cores=0-3,8
+    #[arg(long, default_value = "local")]
+    pub(crate) placement: Placement,
     /// Engine
     #[arg(long, value_enum, default_value = "uring")]
     pub(crate) engine: EngineName,
@@ -142,12 +165,74 @@ pub(crate) struct Resume {
     /// Keep no ledger of what is written to the drives
     #[arg(long)]
     pub(crate) no_ledger: bool,
+    /// Time between two samples of host and drives, from 1s on, or off
+    #[arg(long, default_value = "1s")]
+    pub(crate) telemetry: Telemetry,
+    /// CPUs of the workers: local (near the device), far, spread, or cores=0-3,8
+    /// [default: as the run had it]
+    #[arg(long)]
+    pub(crate) placement: Option<Placement>,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// No progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlacementScan {
+    /// Devices or files; they are only read
+    #[arg(required = true)]
+    pub(crate) targets: Vec<PathBuf>,
+    /// How CPUs are grouped [default: the widest groups of which there are several]
+    #[arg(long, value_enum)]
+    pub(crate) by: Option<By>,
+    /// Block of the random reads
+    #[arg(long, default_value = "4k")]
+    pub(crate) block: String,
+    /// Depths that are measured one after the other
+    #[arg(long, value_delimiter = ',', default_value = "1,32")]
+    pub(crate) depth: Vec<u32>,
+    /// Workers, no more than a group has CPUs
+    #[arg(long, default_value = "1")]
+    pub(crate) workers: u32,
+    /// Length of one measurement
+    #[arg(long, default_value = "200ms")]
+    pub(crate) time: String,
+    /// Difference that is to be resolved
+    #[arg(long, default_value = "0.5%")]
+    pub(crate) resolution: String,
+    /// Blocks at most
+    #[arg(long, default_value = "200")]
+    pub(crate) blocks: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// How CPUs are grouped.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum By {
+    /// By NUMA node
+    Node,
+    /// By last cache
+    Complex,
+    /// Each alone
+    Core,
+}
+
+impl From<By> for runner::Level {
+    fn from(by: By) -> runner::Level {
+        match by {
+            By::Node => runner::Level::Node,
+            By::Complex => runner::Level::Complex,
+            By::Core => runner::Level::Core,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -178,6 +263,62 @@ pub(crate) struct Show {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Report {
+    /// Run files
+    #[arg(required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+    /// File to write; what it is follows from its ending: .html, .pdf, .xlsx, .csv, .md or .json
+    /// [default: the first run's name with .html, in this folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Compare {
+    /// What is compared with the first: a run, several runs of one configuration (a.fathom,b.fathom), or
+    /// those with a name (new=a.fathom,b.fathom)
+    #[arg(required = true, value_name = "RUNS")]
+    pub(crate) runs: Vec<String>,
+    /// Differences below this do not matter
+    #[arg(long, default_value = "2%")]
+    pub(crate) same_within: String,
+    /// Chance of one false difference in the whole comparison
+    #[arg(long, default_value = "5%")]
+    pub(crate) level: String,
+    /// What this host can resolve [default: as fathom calibrate --resolution found]
+    #[arg(long)]
+    pub(crate) resolution: Option<String>,
+    /// Run n of one was made beside run n of the other
+    #[arg(long)]
+    pub(crate) paired: bool,
+    /// Compare what the method forbids too: not steady, not valid, other preconditioning
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Limits to keep, one a line, such as `p99.99 of 4k-read <= 200us`; exit 4 when one is missed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) limits: Option<PathBuf>,
+    /// Lay figures that others published of a drive beside it; the words are part of its name
+    #[arg(long, value_name = "DRIVE")]
+    pub(crate) published: Option<String>,
+    /// Page, text or workbook to write: .html, .md, .xlsx or .json
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// Folder of run files
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Address and port, or the port alone for this machine only
+    #[arg(long, default_value = "127.0.0.1:7117", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -222,6 +363,13 @@ pub(crate) struct Calibrate {
     /// Length of each measurement
     #[arg(long, default_value = "1s", value_name = "TIME")]
     pub(crate) time: String,
+    /// Measure what this host can resolve instead: pairs of equal measurements of this target, or of a
+    /// scratch file in this folder
+    #[arg(long, value_name = "TARGET", num_args = 0..=1, default_missing_value = ".")]
+    pub(crate) resolution: Option<PathBuf>,
+    /// Pairs, for --resolution
+    #[arg(long, default_value = "20")]
+    pub(crate) pairs: u32,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -231,4 +379,22 @@ pub(crate) struct Calibrate {
 pub(crate) struct Completions {
     /// Shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// Time between two samples of host and drives; none when it is off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Telemetry(pub(crate) Option<Nanos>);
+
+impl std::str::FromStr for Telemetry {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Telemetry, String> {
+        if text == "off" {
+            return Ok(Telemetry(None));
+        }
+        match parse_span(text) {
+            Ok(span) if span >= Nanos::SECOND => Ok(Telemetry(Some(span))),
+            _ => Err("it is off, or a time of 1s or more".into()),
+        }
+    }
 }

@@ -1,20 +1,18 @@
 //! Progress: bars with the last second's figures in a terminal, plain lines elsewhere.
 
-use analysis::{Status, Tracked, summarize_counts};
+use analysis::{Eta, Status, Tracked, summarize_counts};
 use base::clock::Clock;
 use base::sample::{IntervalSample, StreamSample};
-use base::units::{Nanos, format_latency, format_rate, format_span, three_digits};
+use base::units::{Bytes, Nanos, format_span, three_digits};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plan::{Estimate, SteadyRule};
-use report::cell_line;
+use report::{cell_line, interval_line};
 use runner::{CellPlan, Observer, Progress};
 use std::collections::VecDeque;
 use std::io::IsTerminal;
 
 /// Points of the sparkline.
 const SPARK: usize = 30;
-/// Rate taken for amounts before one was seen, in bytes per second.
-const ASSUMED_RATE: f64 = 5e8;
 /// Plain lines inside a cell come at most this often.
 const PLAIN_EVERY: Nanos = Nanos(30_000_000_000);
 
@@ -35,11 +33,9 @@ struct Bars {
 /// Progress of a run.
 pub(crate) struct Live {
     place: Place,
-    estimate: Estimate,
+    cells: u32,
     cells_done: u32,
-    /// Parts of the estimate that lie behind: time by the clock, bytes by amount.
-    behind: (Nanos, u64),
-    rate_bytes: f64,
+    eta: Eta,
     cell: Option<CellPlan>,
     cell_time: Nanos,
     cell_bytes: u64,
@@ -56,10 +52,9 @@ impl Live {
         };
         Live {
             place,
-            estimate: Estimate::default(),
+            cells: 0,
             cells_done: 0,
-            behind: (Nanos(0), 0),
-            rate_bytes: ASSUMED_RATE,
+            eta: Eta::new(Estimate::default()),
             cell: None,
             cell_time: Nanos(0),
             cell_bytes: 0,
@@ -87,27 +82,18 @@ impl Live {
         }
     }
 
-    /// Time still to go: what the clock gives, and amounts at the rate last seen.
+    /// Time still to go.
     fn eta(&self) -> Nanos {
-        let timed = self.estimate.timed.0.saturating_sub(self.behind.0.0);
-        let bytes = self.estimate.amount.0.saturating_sub(self.behind.1);
-        let here = self.cell.as_ref().map_or(0, |cell| match (cell.time, cell.amount) {
-            (Some(time), _) => time.0.min(self.cell_time.0),
-            _ => 0,
-        });
-        let here_bytes = self
-            .cell
-            .as_ref()
-            .and_then(|cell| cell.amount)
-            .map_or(0, |amount| amount.0.min(self.cell_bytes));
-        let bytes = bytes.saturating_sub(here_bytes) as f64;
-        Nanos(timed.saturating_sub(here) + Nanos::from_secs_f64(bytes / self.rate_bytes).0)
+        let Some(cell) = &self.cell else { return self.eta.left(Nanos(0), Bytes(0)) };
+        let here = cell.time.map_or(Nanos(0), |time| time.min(self.cell_time));
+        let moved = cell.amount.map_or(Bytes(0), |amount| amount.min(Bytes(self.cell_bytes)));
+        self.eta.left(here, moved)
     }
 
     fn started(&mut self, file: &std::path::Path, estimate: Estimate, most: Estimate) {
-        self.estimate = most;
-        let longest = format_span(self.eta());
-        self.estimate = estimate;
+        let longest = format_span(Eta::new(most).left(Nanos(0), Bytes(0)));
+        self.eta = Eta::new(estimate);
+        self.cells = estimate.cells;
         let cells = estimate.cells;
         let time = format_span(self.eta());
         let range = match most.cells == cells && longest == time {
@@ -127,14 +113,14 @@ impl Live {
         self.spark.clear();
         if cell.path == "prepare" {
             // Laying out a scratch file is not in the plan's estimate.
-            self.estimate.amount.0 += cell.amount.map_or(0, |amount| amount.0);
-            self.estimate.cells += 1;
+            self.eta.add_amount(cell.amount.unwrap_or_default());
+            self.cells += 1;
         }
         let name = name_of(cell);
         match &self.place {
             Place::Lines => eprintln!("{name}: {} ...", cell.describe),
             Place::Bars(bars) => {
-                bars.overall.set_length(u64::from(self.estimate.cells.max(1)));
+                bars.overall.set_length(u64::from(self.cells.max(1)));
                 bars.step.set_position(0);
                 bars.step.set_message(format!("{name}: {}", cell.describe));
                 bars.figures.set_message("");
@@ -152,25 +138,13 @@ impl Live {
         self.cell_bytes += sum.bytes();
         let summary = summarize_counts(&sum, sample.len, sample.cpu);
         if self.cell.as_ref().is_some_and(|cell| cell.amount.is_some()) {
-            self.rate_bytes = summary.bandwidth_bytes.max(1e6);
+            self.eta.set_rate(summary.bandwidth_bytes);
         }
         self.spark.push_back(summary.iops);
         if self.spark.len() > SPARK {
             self.spark.pop_front();
         }
-        let felt = summary.main_side().and_then(|side| side.felt());
-        let at = |percent| {
-            let value = felt.and_then(|latency| latency.at(percent));
-            value.map_or_else(|| "n/a".into(), |ns| format_latency(ns as f64))
-        };
-        let line = format!(
-            "{} IOPS  {} MB/s  mean {}  p99 {}  p99.99 {}",
-            format_rate(summary.iops),
-            three_digits(summary.bandwidth_bytes / 1e6),
-            felt.map_or_else(|| "n/a".into(), |latency| format_latency(latency.mean_ns)),
-            at(99.0),
-            at(99.99),
-        );
+        let line = interval_line(&summary);
         self.draw(Some(&line));
     }
 
@@ -207,11 +181,7 @@ impl Live {
 
     fn cell_ended(&mut self) {
         if let Some(cell) = self.cell.take() {
-            match (cell.time, cell.amount) {
-                (_, Some(amount)) => self.behind.1 += amount.0,
-                (Some(time), None) => self.behind.0.0 += time.0,
-                (None, None) => {}
-            }
+            self.eta.ended(cell.time, cell.amount);
         }
         self.cells_done += 1;
     }

@@ -62,12 +62,13 @@ pub fn estimate_most(plan: &Plan, size: Bytes) -> Estimate {
 fn steps(list: &[Step], size: Bytes, bound: Bound) -> Estimate {
     let mut sum = Estimate::default();
     for step in list {
-        sum.add(one(step, size, bound), 1);
+        sum.add(estimate_step(step, size, bound), 1);
     }
     sum
 }
 
-fn one(step: &Step, size: Bytes, bound: Bound) -> Estimate {
+/// Estimates one step, with all that is inside of it, on targets of `size` each.
+pub fn estimate_step(step: &Step, size: Bytes, bound: Bound) -> Estimate {
     let mut sum = Estimate::default();
     match &step.verb {
         Verb::Fill(cell_) | Verb::Load(cell_) => return cell(cell_, size, bound),

@@ -9,14 +9,16 @@ mod method;
 mod model;
 mod params;
 mod parse;
+mod placement;
 mod reader;
 mod suggest;
 
 pub use builtin::{BUILTIN, Builtin, find_builtin};
-pub use estimate::{Bound, Estimate, estimate, estimate_most};
+pub use estimate::{Bound, Estimate, estimate, estimate_most, estimate_step};
 pub use method::*;
 pub use model::*;
 pub use params::{Param, ParamKind};
 pub use parse::parse;
+pub use placement::Placement;
 pub use reader::{PlanError, PlanErrors};
 pub use suggest::closest;

@@ -1,6 +1,7 @@
 //! What a method adds to measurements: purge, settings, rounds until steady, operating points.
 
-use crate::model::{Coordinate, Step};
+use crate::model::{Coordinate, Extent, Step};
+use crate::placement::Placement;
 use base::units::Nanos;
 
 /// How the media is put in the state of never having been written.
@@ -32,10 +33,20 @@ impl Purge {
 }
 
 /// What a `set` step sets; what is none stays as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setting {
     /// The volatile write cache.
     pub write_cache: Option<bool>,
+    /// Power state by number, 0 to 31.
+    pub power_state: Option<u8>,
+    /// The power state by the most that it may draw, in watts.
+    pub power_w: Option<f64>,
+    /// Temperatures in degrees Celsius from which the drive is to throttle lightly, and heavily.
+    pub thermal_c: Option<(u16, u16)>,
+    /// Capacity that stays usable; the rest of the drive is spare. Everything on it is lost.
+    pub over_provision: Option<Extent>,
+    /// CPUs of the workers from then on.
+    pub placement: Option<Placement>,
 }
 
 /// When values count as steady (PTS 2.0.2, definition 2.1.24): over a window of successive values,

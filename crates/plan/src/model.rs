@@ -38,6 +38,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The capacity that its first step leaves usable, when that makes the rest spare.
+    pub fn over_provision(&self) -> Option<Extent> {
+        match &self.steps.first()?.verb {
+            Verb::Set(setting) => setting.over_provision,
+            _ => None,
+        }
+    }
+
     /// Whether any step writes to the target.
     pub fn writes(&self) -> bool {
         self.steps.iter().any(Step::writes)
@@ -73,17 +81,10 @@ pub struct Step {
 impl Step {
     /// Whether this step or a child of it writes to the target.
     pub fn writes(&self) -> bool {
-        match &self.verb {
-            Verb::Fill(cell) | Verb::Load(cell) => cell.writes(),
-            Verb::Sweep(sweep) => sweep.cells.iter().any(|cell| cell.cell.writes()),
-            Verb::Curve(curve) => curve.cell.writes(),
-            Verb::Repeat(repeat) => repeat.steps.iter().any(Step::writes),
-            Verb::Rounds(rounds) => rounds.steps.iter().any(Step::writes),
-            Verb::Points(points) => points.steps.iter().any(Step::writes),
-            Verb::Group(steps) => steps.iter().any(Step::writes),
-            Verb::Purge(purge) => *purge != Purge::None,
-            Verb::Idle(_) | Verb::Set(_) => false,
-        }
+        self.verb.cells().any(Cell::writes)
+            || matches!(&self.verb, Verb::Purge(purge) if *purge != Purge::None)
+            || matches!(&self.verb, Verb::Set(setting) if setting.over_provision.is_some())
+            || self.verb.children().iter().any(Step::writes)
     }
 }
 
@@ -115,6 +116,40 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// The steps below this one.
+    pub fn children(&self) -> &[Step] {
+        match self {
+            Verb::Repeat(repeat) => &repeat.steps,
+            Verb::Rounds(rounds) => &rounds.steps,
+            Verb::Points(points) => &points.steps,
+            Verb::Group(steps) => steps,
+            _ => &[],
+        }
+    }
+
+    /// The steps below this one, to be changed.
+    pub(crate) fn children_mut(&mut self) -> Option<&mut Vec<Step>> {
+        match self {
+            Verb::Repeat(repeat) => Some(&mut repeat.steps),
+            Verb::Rounds(rounds) => Some(&mut rounds.steps),
+            Verb::Points(points) => Some(&mut points.steps),
+            Verb::Group(steps) => Some(steps),
+            _ => None,
+        }
+    }
+
+    /// The cells of this step itself, in order; those of a curve after its first have rates that are
+    /// not known yet.
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        let (one, many): (Option<&Cell>, &[SweepCell]) = match self {
+            Verb::Fill(cell) | Verb::Load(cell) => (Some(cell), &[]),
+            Verb::Curve(curve) => (Some(&curve.cell), &[]),
+            Verb::Sweep(sweep) => (None, &sweep.cells),
+            _ => (None, &[]),
+        };
+        one.into_iter().chain(many.iter().map(|point| &point.cell))
+    }
+
     /// The word of the plan language.
     pub fn word(&self) -> &'static str {
         match self {
@@ -150,6 +185,15 @@ impl Cell {
     /// Whether any load writes.
     pub fn writes(&self) -> bool {
         self.loads.iter().any(Load::writes)
+    }
+
+    /// A block that is no multiple of a target's unit: the cell cannot run there.
+    pub fn block_off(&self, unit: Bytes) -> Option<Bytes> {
+        let blocks = self
+            .loads
+            .iter()
+            .flat_map(|load| load.read_blocks.0.iter().chain(&load.write_blocks.0));
+        blocks.map(|&(block, _)| block).find(|block| !block.0.is_multiple_of(unit.0))
     }
 }
 

@@ -6,7 +6,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{Claim, Plan};
+use crate::model::{Claim, Plan, Step, Verb};
 use crate::params::{apply_settings, read_params};
 use crate::reader::{Context, PlanError, PlanErrors, Table, Value};
 use base::units::{Bytes, Nanos};
@@ -82,6 +82,16 @@ fn read_plan<'a>(ctx: &'a Context<'a>, tree: &'a DeTable<'a>, text: &str, level:
     let mut nested = Vec::new();
     let steps = steps.map(|value| step::read_steps(&value, level, &mut nested)).unwrap_or_default();
     let claim = whole_claim(claim, nested, &ctx.params);
+    if let Some(late) = steps
+        .get(1..)
+        .and_then(resizes)
+        .or_else(|| steps.first().and_then(|first| resizes(first.verb.children())))
+    {
+        ctx.error(
+            0..0,
+            format!("step {late}: `over_provision` makes the drive anew: set it in the first step"),
+        );
+    }
     Plan {
         name: name.unwrap_or_default(),
         title,
@@ -93,6 +103,14 @@ fn read_plan<'a>(ctx: &'a Context<'a>, tree: &'a DeTable<'a>, text: &str, level:
         steps,
         source: text.to_owned(),
     }
+}
+
+/// The first step that makes the drive anew.
+fn resizes(steps: &[Step]) -> Option<&str> {
+    steps.iter().find_map(|step| match &step.verb {
+        Verb::Set(setting) if setting.over_provision.is_some() => Some(step.name.as_str()),
+        verb => resizes(verb.children()),
+    })
 }
 
 /// `claim = { method = "PTS", standard = "...", unverified = [...] }`.
@@ -114,11 +132,11 @@ fn read_claim(value: &Value<'_>) -> Claim {
 /// What a plan claims, with the claims of plans in it and the parameters that are not the method's.
 fn whole_claim(
     own: Option<Claim>,
-    nested: Vec<(String, Claim)>,
+    nested: Vec<Claim>,
     params: &[crate::params::Param],
 ) -> Option<Claim> {
     let mut claim = own?;
-    for (_, inner) in nested {
+    for inner in nested {
         for point in inner.unverified {
             if !claim.unverified.contains(&point) {
                 claim.unverified.push(point);

@@ -119,7 +119,7 @@ fn the_two_modes_set_range_cache_and_demand() {
             assert_eq!(format!("{:?}", load.range.1), range);
             assert_eq!((load.workers, load.depth), (workers, depth));
         }
-        let Verb::Set(setting) = step(&plan.steps, "write-cache").verb else { panic!("set") };
+        let Verb::Set(setting) = &step(&plan.steps, "write-cache").verb else { panic!("set") };
         assert_eq!(setting.write_cache, Some(cache));
         // Test cells and preconditioning of every suite stay within the range.
         for name in ["pts-wsat", "pts-hir", "pts-xsr", "pts-cbw", "pts-dirth", "pts-latency"] {
@@ -330,4 +330,43 @@ fn mistakes_of_a_method_are_named_with_their_place() {
         &[("mode".into(), "home".into())],
     );
     assert!(bad_choice.unwrap_err().to_string().contains("unknown choice `home`"));
+}
+
+#[test]
+fn a_plan_to_skip_a_step_of_must_have_it() {
+    let text = "name=\"t\"\n[[step]]\nplan=\"pts-iops\"\nskip=[\"purge\", \"nothing\"]\n";
+    let error = plan::parse("t", text, &[]).unwrap_err().to_string();
+    assert!(error.contains("nothing") && error.contains("skip"), "{error}");
+    let text = text.replace(", \"nothing\"", "");
+    plan::parse("t", &text, &[]).unwrap();
+}
+
+#[test]
+fn settings_are_read_and_mistakes_in_them_named() {
+    let parse = |set: &str| {
+        let text = format!("name=\"t\"\n[[step]]\nset={{{set}}}\n");
+        plan::parse("t", &text, &[]).map_err(|error| error.to_string())
+    };
+    let plan = parse("power=\"15W\", thermal=[\"60C\", \"70C\"], placement=\"far\"").unwrap();
+    let Verb::Set(setting) = &plan.steps[0].verb else { panic!("set") };
+    assert_eq!((setting.power_w, setting.thermal_c), (Some(15.0), Some((60, 70))));
+    for (wrong, says) in [
+        ("", "what is to be set"),
+        ("power=\"15\"", "such as"),
+        ("power=\"15W\", power_state=1", "leave one out"),
+        ("thermal=[\"70C\", \"60C\"]", "two rising"),
+        ("placement=\"near\"", "cores=0-3"),
+    ] {
+        let error = parse(wrong).unwrap_err();
+        assert!(error.contains(says), "{wrong}: {error}");
+    }
+    let late = "name=\"t\"\n[[step]]\nload={time=1}\n[[step]]\nset={over_provision=\"80%\"}\n";
+    let error = plan::parse("t", late, &[]).unwrap_err().to_string();
+    assert!(error.contains("set it in the first step"), "{error}");
+    let first = late.replace("load={time=1}", "set={over_provision=\"80%\"}");
+    assert!(
+        plan::parse("t", &first.replacen("[[step]]\nset={over_provision=\"80%\"}\n", "", 1), &[])
+            .unwrap()
+            .writes()
+    );
 }

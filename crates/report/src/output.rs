@@ -21,6 +21,12 @@ pub enum OutputError {
     /// The columnar format.
     #[error("parquet: {0}")]
     Parquet(String),
+    /// The workbook.
+    #[error("xlsx: {0}")]
+    Xlsx(String),
+    /// The printed page.
+    #[error("pdf: {0}")]
+    Browser(String),
 }
 
 /// Writes a whole file or nothing.

@@ -68,6 +68,20 @@ pub fn cell_line(name: &str, summary: &CellSummary) -> String {
     line
 }
 
+/// One line on the last interval of a running cell: what the progress in the terminal and the live page
+/// both show.
+pub fn interval_line(summary: &CellSummary) -> String {
+    let felt = summary.main_side().and_then(|side| side.felt());
+    format!(
+        "{} IOPS  {} MB/s  mean {}  p99 {}  p99.99 {}",
+        format_rate(summary.iops),
+        base::units::three_digits(summary.bandwidth_bytes / 1e6),
+        felt.map_or_else(|| "n/a".into(), |all| format_latency(all.mean_ns)),
+        latency(felt.and_then(|all| all.at(99.0))),
+        latency(felt.and_then(|all| all.at(99.99))),
+    )
+}
+
 /// How the run stands, in one line with what to do.
 pub fn state_line(state: State) -> &'static str {
     match state {

@@ -1,7 +1,7 @@
 //! The targets of a run, real or virtual, as the state machine sees them.
 
 use base::units::Bytes;
-use drive::{Deallocator, Kind, Subject};
+use drive::{Eraser, Kind, Subject};
 use sim::VirtualTarget;
 
 /// What a run is on: targets of this host, or virtual drives. The two do not mix: they have different
@@ -31,11 +31,16 @@ pub(crate) struct Bed<'a> {
     /// The target on this host; none for a virtual drive.
     pub(crate) subject: Option<&'a Subject>,
     /// With a permit, when the run writes: the right to give everything up.
-    pub(crate) deallocator: Option<Deallocator>,
+    pub(crate) eraser: Option<Eraser>,
 }
 
 impl Bed<'_> {
     pub(crate) fn is_scratch(&self) -> bool {
         self.subject.is_some_and(|subject| matches!(subject.kind, Kind::Scratch(_)))
     }
+}
+
+/// The unit of I/O that all targets allow: sizes are powers of two.
+pub(crate) fn unit_of(beds: &[Bed<'_>]) -> Bytes {
+    beds.iter().map(|bed| bed.block).max().unwrap_or(Bytes(512))
 }

@@ -87,6 +87,7 @@ pub fn calibrate(clock: &Clock, folder: &Path, time: Nanos) -> Result<Calibratio
         size: subject.size(),
         block: Bytes(512),
         polling: Polling::Off,
+        command: None,
     };
     let mut paths = Vec::new();
     for (engine, name, depth) in [

@@ -5,6 +5,7 @@ use crate::error::RunError;
 use crate::history::note_states;
 use crate::observe::{CellPlan, Observer, Progress};
 use crate::run::{Measured, Runner};
+use crate::telemetry::Sampler;
 use analysis::{
     CellEvidence, DeviceBytes, Figures, Stability, Status, TimedSteady, judge, summarize_counts,
 };
@@ -12,7 +13,6 @@ use base::clock::unix_ms;
 use base::rng::derive;
 use base::sample::{CpuUse, IntervalSample, StreamSample};
 use base::units::{Bytes, Nanos};
-use drive::CpuTimes;
 use engine::{CellEnd, CellSpec, Next, Outcome, Sink};
 use plan::{Amount, Cell, Coordinate, Demand, Load};
 use serde_json::{Value, json};
@@ -56,7 +56,8 @@ struct Recording<'a> {
     cpu: CpuUse,
     error: Option<StoreError>,
     beds: &'a [Bed<'a>],
-    host: Option<CpuTimes>,
+    sampler: &'a mut Sampler,
+    health: &'a mut Vec<(usize, String)>,
     /// Where the cell ends when it is steady.
     timed: Option<TimedSteady>,
     is_virtual: bool,
@@ -95,35 +96,17 @@ impl Recording<'_> {
             let sums = CellSums { totals, through_seq, len, intervals, cpu };
             self.writer.checkpoint(self.cell, &sums)?;
         }
-        self.host_telemetry(Nanos(sample.start.0 + sample.len.0))
-    }
-
-    /// What else is known of this moment: host CPU use since the last interval, temperatures.
-    fn host_telemetry(&mut self, at: Nanos) -> Result<(), StoreError> {
         if self.is_virtual {
             return Ok(());
         }
         note_states(self.writer, self.beds)?;
-        let now = drive::cpu_times();
-        if let (Some(before), Some(now)) = (self.host, now) {
-            let total = now.total().saturating_sub(before.total()) as f64;
-            let parts = [
-                ("cpu_user_share", now.user.saturating_sub(before.user)),
-                ("cpu_system_share", now.system.saturating_sub(before.system)),
-                ("cpu_interrupt_share", now.interrupt.saturating_sub(before.interrupt)),
-            ];
-            for (name, ticks) in parts {
-                if total > 0.0 {
-                    self.writer.telemetry(at, "host", name, ticks as f64 / total)?;
-                }
-            }
-        }
-        self.host = now;
-        for (index, bed) in self.beds.iter().enumerate() {
-            let device = bed.subject.and_then(|subject| subject.device());
-            if let Some(celsius) = device.and_then(drive::temperature_c) {
-                self.writer.telemetry(at, &format!("target{index}"), "temperature_c", celsius)?;
-            }
+        let at = Nanos(sample.start.0 + sample.len.0);
+        for change in self.sampler.sample(self.writer, at)? {
+            let text = format!("target{}: {}", change.target, change.text);
+            self.writer.event(at, Some(self.cell), "health", &text)?;
+            self.observer
+                .on(Progress::Note(&format!("{}: {}", self.beds[change.target].name, change.text)));
+            self.health.push((change.target, change.text));
         }
         Ok(())
     }
@@ -249,7 +232,8 @@ impl Runner<'_> {
                 let (stream_iops, iops) = (Vec::new(), 0.0);
                 return Ok(CellResult { stream_iops, iops, outcome: end.outcome });
             }
-            if !same_counts(&again.totals, &record.totals) {
+            self.count_simulated(place, &end);
+            if again.totals != record.totals {
                 return Err(RunError::Resume(format!(
                     "{} {}: the virtual drive does not do what it did before; was the run made by \
                      another version, or the profile changed?",
@@ -271,6 +255,13 @@ impl Runner<'_> {
         self.histories.wrote(&self.beds, cell, &written, true, unix_ms());
         self.histories.retold = false;
         Ok(self.result_of(cell, place, &record.totals, record.len, Outcome::Completed))
+    }
+
+    fn count_simulated(&mut self, place: &Place, end: &CellEnd) {
+        if self.is_virtual && place.counted {
+            let ios = end.facts.simulated_ios;
+            self.simulated = Some(self.simulated.map_or(ios, |least| least.min(ios)));
+        }
     }
 
     /// Keeps what later steps may ask for.
@@ -311,6 +302,7 @@ impl Runner<'_> {
         let spec = self.spec(cell, place);
         let stream_targets: Vec<usize> = head.streams.iter().map(|stream| stream.target).collect();
         let before = self.device_bytes();
+        self.sampler.begin();
         let mut recording = Recording {
             writer: &mut self.writer,
             observer: &mut *self.observer,
@@ -325,7 +317,8 @@ impl Runner<'_> {
             cpu: CpuUse::default(),
             error: None,
             beds: &self.beds,
-            host: drive::cpu_times(),
+            sampler: &mut self.sampler,
+            health: &mut self.health,
             timed: cell.until.map(|until| TimedSteady::new(until, place.path.clone())),
             is_virtual: self.is_virtual,
             rates: cell.stability.map(|_| Vec::new()),
@@ -362,6 +355,7 @@ impl Runner<'_> {
             if let Some(error) = error {
                 return Err(error);
             }
+            self.count_simulated(place, &end);
             let mut facts = facts_json(&end);
             facts["written_bytes"] = json!(written);
             facts["fills_since_purge"] = json!(self.histories.fills());
@@ -405,7 +399,11 @@ impl Runner<'_> {
         let mut sum = DeviceBytes::default();
         for (index, bed) in self.beds.iter().enumerate() {
             let (read, written) = match bed.subject {
-                Some(subject) => drive::device_bytes(&subject.device()?.name)?,
+                // The block layer does not see commands to the generic device.
+                Some(subject) => {
+                    let device = subject.device().filter(|device| device.generic.is_none())?;
+                    drive::device_bytes(&device.name)?
+                }
                 None => self.backend.counts(index).map(|counts| (counts.read, counts.written))?,
             };
             sum.read += read;
@@ -507,12 +505,6 @@ impl Runner<'_> {
     }
 }
 
-/// Whether two series of totals are equal to the last I/O.
-fn same_counts(a: &[StreamSample], b: &[StreamSample]) -> bool {
-    // Submission times are of the host, not of the drive.
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
-}
-
 fn status_of(outcome: &Outcome) -> (&'static str, Option<String>) {
     match outcome {
         Outcome::Completed => ("done", None),
@@ -542,6 +534,10 @@ fn spec_json(cell: &Cell) -> Value {
     let mix = |mix: &plan::BlockMix| {
         mix.0.iter().map(|&(block, weight)| json!([block.0, weight])).collect::<Vec<_>>()
     };
+    let extent = |extent: plan::Extent| match extent {
+        plan::Extent::Percent(percent) => json!(format!("{percent}%")),
+        plan::Extent::Bytes(bytes) => json!(bytes.0),
+    };
     let load = |load: &Load| {
         json!({
             "name": load.name,
@@ -551,6 +547,8 @@ fn spec_json(cell: &Cell) -> Value {
             "read_percent": load.read_percent,
             "read_blocks": mix(&load.read_blocks),
             "write_blocks": mix(&load.write_blocks),
+            "range": [extent(load.range.0), extent(load.range.1)],
+            "align_bytes": load.align.map(|align| align.0),
             "depth": load.depth,
             "workers": load.workers,
             "weight": load.weight,

@@ -2,127 +2,16 @@
 
 use crate::cell::Place;
 use crate::error::RunError;
-use crate::history::note_states;
 use crate::observe::Progress;
 use crate::run::{Measured, Runner};
 use analysis::{Figures, Status, TimedSteady, Tracked, all_steady};
-use base::clock::unix_ms;
-use engine::{Control, Outcome};
+use engine::Outcome;
 use plan::{
-    Cell, Coordinate, Load, Pick, PickRule, Points, Purge, Rounds, Setting, SteadyRule, Step, Take,
-    Track, Verb,
+    Cell, Coordinate, Load, Pick, PickRule, Points, Rounds, SteadyRule, Step, Take, Track, Verb,
 };
 use serde_json::{Value, json};
 
 impl Runner<'_> {
-    /// Brings the media of all targets into the state of never having been written.
-    pub(crate) fn purge(&mut self, purge: Purge, place: &Place) -> Result<Outcome, RunError> {
-        if purge == Purge::None {
-            self.deviate("no purge")?;
-            self.event("purge", "none: the plan says so")?;
-            return Ok(Outcome::Completed);
-        }
-        let again = self.replaying(&place.path);
-        let refused = format!("{}/not-purged", place.path);
-        let (mut how, mut worked) = (Vec::new(), !self.replaying(&refused));
-        for index in 0..self.beds.len() {
-            let done = match self.backend.control(index, Control::Purge) {
-                Some(done) => done.map(|text| (text, true)),
-                None if again => continue,
-                None => self.purge_host(index, purge),
-            };
-            match done {
-                Ok((text, purged)) => {
-                    how.push(text);
-                    worked &= purged;
-                }
-                Err(error) => return Ok(Outcome::Failed(error)),
-            }
-        }
-        if !again {
-            let text = how.join("; ");
-            self.event("purge", &text)?;
-            self.observer.on(Progress::Note(&format!("purge: {text}")));
-            note_states(&self.writer, &self.beds)?;
-            // What superseded cells wrote is gone with everything else.
-            self.superseded.clear();
-        }
-        if worked {
-            self.histories.retold = again;
-            self.histories.purged(&self.beds, purge.word(), unix_ms());
-            self.histories.retold = false;
-        } else {
-            self.mark_done(&refused)?;
-        }
-        self.mark_done(&place.path)?;
-        Ok(Outcome::Completed)
-    }
-
-    /// Deallocates a target of this host: the one method that works on every kind. Gives what was done,
-    /// and whether it was a purge.
-    fn purge_host(&mut self, index: usize, purge: Purge) -> Result<(String, bool), String> {
-        let bed = &self.beds[index];
-        let name = bed.name.clone();
-        let Some(right) = &bed.deallocator else {
-            return Err(format!("{name}: was not opened for writing"));
-        };
-        match right.deallocate() {
-            Ok(()) => {
-                let _ = self.deviate("purge by deallocation, which the PTS does not list");
-                Ok((format!("{name}: all blocks deallocated"), true))
-            }
-            Err(error) if purge == Purge::Auto => {
-                let _ = self.deviate("no purge: the target cannot deallocate");
-                Ok((format!("{name}: not purged, it cannot deallocate ({error})"), false))
-            }
-            Err(error) => Err(format!(
-                "{name}: purge by deallocation failed: {error}; use purge = \"auto\" or \"none\""
-            )),
-        }
-    }
-
-    /// Sets targets up.
-    pub(crate) fn set(&mut self, setting: Setting, place: &Place) -> Result<Outcome, RunError> {
-        let Some(on) = setting.write_cache else {
-            return Ok(Outcome::Completed);
-        };
-        let word = if on { "on" } else { "off" };
-        for index in 0..self.beds.len() {
-            let name = self.beds[index].name.clone();
-            if let Some(done) = self.backend.control(index, Control::WriteCache(on)) {
-                match done {
-                    Ok(text) if !self.replaying(&place.path) => {
-                        self.event("set", &format!("{name}: {text}"))?;
-                    }
-                    Ok(_) => {}
-                    Err(error) => return Ok(Outcome::Failed(error)),
-                }
-                continue;
-            }
-            let device = self.beds[index].subject.and_then(|subject| subject.device());
-            let now = device.and_then(|device| drive::write_cache(&device.name));
-            let text = match now {
-                Some(now) if now == on => format!("{name}: write cache is {word}, as wanted"),
-                Some(_) => {
-                    self.deviate(&format!("write cache is not {word}"))?;
-                    format!(
-                        "{name}: write cache should be {word} and is not; this version does not \
-                         switch it (nvme set-feature -f 6, hdparm -W)"
-                    )
-                }
-                None => {
-                    self.deviate("write cache is not known")?;
-                    format!("{name}: has no write cache setting that can be read")
-                }
-            };
-            if !self.replaying(&place.path) {
-                self.note(&text)?;
-            }
-        }
-        self.mark_done(&place.path)?;
-        Ok(Outcome::Completed)
-    }
-
     /// Runs the children until all tracked values are steady, or as often as is allowed.
     pub(crate) fn rounds(&mut self, rounds: &Rounds, place: &Place) -> Result<Outcome, RunError> {
         let mut tracked: Vec<Tracked> = rounds

@@ -3,8 +3,8 @@
 use crate::error::RunError;
 use base::clock::{Clock, ClockFacts};
 use base::units::{Bytes, Nanos};
-use drive::{Deallocator, Kind, Opened, Permit, Subject, open_for_reading};
-use engine::{Direct, OwnCost, Polling, Target, measure_own_cost};
+use drive::{Device, Eraser, Kind, Nvme, Opened, Permit, Subject, open_for_reading};
+use engine::{CommandTarget, Direct, OwnCost, Polling, Target, measure_own_cost};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) struct Ready {
     pub(crate) target: Target,
     pub(crate) head: TargetHead,
     /// The right to give everything up, with a permit.
-    pub(crate) deallocator: Option<Deallocator>,
+    pub(crate) eraser: Option<Eraser>,
     /// What the permit allowed to destroy, for the event; none when nothing is written.
     pub(crate) permit: Option<String>,
 }
@@ -84,7 +84,7 @@ pub(crate) fn open(subject: &Subject, writes: bool, destroy: &[String]) -> Resul
     } else {
         (open_for_reading(subject)?, None)
     };
-    let Opened { file, direct, deallocator } = opened;
+    let Opened { file, direct, eraser } = opened;
     let device = subject.device();
     let block = device.map_or(512, |device| device.logical_block_bytes);
     let target = Target {
@@ -95,6 +95,7 @@ pub(crate) fn open(subject: &Subject, writes: bool, destroy: &[String]) -> Resul
         block: Bytes(block),
         direct: if direct { Direct::Yes } else { Direct::No },
         polling: if device.is_some_and(|device| device.poll) { Polling::On } else { Polling::Off },
+        command: device.map(command_target).transpose()?.flatten(),
     };
     let kind = match &subject.kind {
         Kind::Device(_) => "device",
@@ -113,7 +114,25 @@ pub(crate) fn open(subject: &Subject, writes: bool, destroy: &[String]) -> Resul
         block_bytes: block,
         facts,
     };
-    Ok(Ready { target, head, deallocator, permit })
+    Ok(Ready { target, head, eraser, permit })
+}
+
+/// How commands reach a namespace, when the target is its generic device.
+fn command_target(device: &Device) -> Result<Option<CommandTarget>, RunError> {
+    let Some(node) = &device.generic else { return Ok(None) };
+    let wrong = |what: String| RunError::NotHere(format!("{}: {what}", node.display()));
+    let nvme = Nvme::open(device).ok_or_else(|| wrong("is no NVMe namespace".into()))?;
+    let nvme = nvme.map_err(|error| wrong(error.to_string()))?;
+    let namespace = nvme.namespace().map_err(|error| wrong(error.to_string()))?;
+    if namespace.format_in_use().metadata_bytes > 0 {
+        return Err(wrong(format!(
+            "its blocks carry metadata, which commands would have to bring: use {} or format it without",
+            device.path.display()
+        )));
+    }
+    let kib = |name: &str| device.settings.get(name).and_then(|value| value.parse::<u64>().ok());
+    let len_max = Bytes(kib("max_hw_sectors_kb").unwrap_or(128) * 1024);
+    Ok(Some(CommandTarget { nsid: nvme.nsid(), len_max }))
 }
 
 /// `2026-11-21T20-15-03-quick-scratch.fathom` in local time.

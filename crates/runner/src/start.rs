@@ -1,18 +1,21 @@
 //! How a run starts, or a cut one goes on: everything that is opened, measured and checked before the
 //! first step.
 
-use crate::bed::{Bed, Targets};
+use crate::bed::{Bed, Targets, unit_of};
 use crate::error::RunError;
 use crate::history::{Histories, check_unchanged};
 use crate::observe::Observer;
+use crate::prepare::{SETTING_LOST, can};
 use crate::replay::Replay;
 use crate::run::Runner;
 use crate::setup::{Instrument, measure_instrument, open};
+use crate::telemetry::Sampler;
 use analysis::Status;
 use base::clock::{Clock, unix_ms};
-use drive::{Kind, Subject};
+use base::units::Nanos;
+use drive::{Kind, Settings, Subject};
 use engine::{Backend, Engine, host_backend};
-use plan::{Claim, Plan, Purge, Step, Verb};
+use plan::{Claim, Placement, Plan, Purge, Step, Verb};
 use serde_json::json;
 use sim::{VirtualBackend, VirtualTarget};
 use std::collections::HashMap;
@@ -36,6 +39,14 @@ pub struct RunOptions<'a> {
     pub file: PathBuf,
     /// Folder of the ledger; none to keep none.
     pub ledger: Option<PathBuf>,
+    /// Folder in which changed settings of drives are remembered until they are put back.
+    pub settings: PathBuf,
+    /// Time between two samples of host and drives, a second at least; none samples nothing.
+    pub telemetry: Option<Nanos>,
+    /// Workers run on these CPUs, until the plan says otherwise.
+    pub placement: Placement,
+    /// What was done to the targets before, for the run file: a namespace made anew.
+    pub before: &'a [String],
     /// What the first steps did may be taken over from an earlier run, where the plan allows it.
     pub reuse: bool,
 }
@@ -64,7 +75,15 @@ pub fn run(
     let mut runner = ready.runner(options, writer, observer, interrupt, Replay::default())?;
     runner.writer.set_meta("history", &runner.histories.as_json())?;
     runner.writer.set_meta("read_only", &options.read_only.to_string())?;
+    runner.writer.set_meta("placement", &options.placement.to_string())?;
     runner.set_claim()?;
+    // What a killed run left behind is put back before this one remembers what it finds.
+    runner.restore_settings()?;
+    for text in options.before {
+        runner.event("set", text)?;
+    }
+    runner.place(&options.placement, true)?;
+    runner.preflight(&options.plan.steps)?;
     let skip = runner.reuse(options)?;
     runner.whole(options.plan, skip)
 }
@@ -93,6 +112,10 @@ pub fn resume(
     let skip = cut.events.iter().filter(|event| event.kind == "reused").count();
     let state = cut.state.word();
     let history = cut.meta("history").to_owned();
+    let before = serde_json::from_str(cut.meta("drives_before")).unwrap_or_default();
+    let health =
+        cut.events.iter().filter(|event| event.kind == "health").filter_map(health_of).collect();
+    let lost = cut.verdicts.iter().any(|v| v.name == SETTING_LOST && v.status == "fail");
     let version = cut.meta("fathom_version").to_owned();
     let claim: Option<Claim> = serde_json::from_str(cut.meta("claim")).ok();
     // Closing a handle of a file drops the locks of its database: it is closed before it is written.
@@ -108,6 +131,12 @@ pub fn resume(
         runner.writer.mark_repeated(cell.id, "was cut, and is measured again")?;
     }
     runner.superseded = unfinished;
+    runner.before = before;
+    runner.health = health;
+    if lost {
+        runner.worst = Status::Fail;
+    }
+    runner.place(&options.placement, true)?;
     if version != env!("CARGO_PKG_VERSION") {
         runner.note(&format!("the run was begun by fathom {version}"))?;
     }
@@ -116,6 +145,12 @@ pub fn resume(
     }
     runner.set_claim()?;
     runner.whole(options.plan, skip)
+}
+
+/// Target and text of an event in which a drive warned: `target0: text`.
+fn health_of(event: &store::Event) -> Option<(usize, String)> {
+    let (target, text) = event.text.split_once(": ")?;
+    Some((target.strip_prefix("target")?.parse().ok()?, text.to_owned()))
 }
 
 /// Everything that is opened and measured before the first step.
@@ -137,16 +172,22 @@ impl<'a> Prepared<'a> {
             Targets::Host(subjects) => Prepared::host(options, subjects)?,
             Targets::Virtual(drives) => Prepared::virtual_drives(drives),
         };
-        check_blocks(&options.plan.steps, &ready.beds)?;
+        check_steps(&options.plan.steps, &ready.beds)?;
         Ok(ready)
     }
 
     fn host(options: &RunOptions<'a>, subjects: &'a [Subject]) -> Result<Prepared<'a>, RunError> {
-        check_purges(&options.plan.steps)?;
         let writes = options.plan.writes() && !options.read_only;
         let (mut beds, mut heads, mut permits) = (Vec::new(), Vec::new(), Vec::new());
         let mut targets = Vec::new();
         for subject in subjects {
+            let generic = subject.device().is_some_and(|device| device.generic.is_some());
+            if generic && options.engine != Engine::Uring {
+                return Err(RunError::NotHere(format!(
+                    "{}: takes NVMe commands, which only --engine uring sends",
+                    subject.name()
+                )));
+            }
             // A scratch file is laid out first, also for plans that only read it.
             let scratch = matches!(subject.kind, Kind::Scratch(_));
             let ready = open(subject, writes || scratch, options.destroy)?;
@@ -156,7 +197,7 @@ impl<'a> Prepared<'a> {
                 size: subject.size(),
                 block: ready.target.block,
                 subject: Some(subject),
-                deallocator: ready.deallocator,
+                eraser: ready.eraser,
             });
             targets.push(ready.target);
             heads.push(ready.head);
@@ -234,7 +275,7 @@ impl<'a> Prepared<'a> {
                 notes.push(format!("{}: was laid out anew", bed.name));
             }
             let then = states.get(index).and_then(Option::as_ref);
-            let writes = bed.deallocator.is_some();
+            let writes = bed.eraser.is_some();
             notes.extend(check_unchanged(bed, then, fastest_interval(cut), writes)?);
         }
         Ok(notes)
@@ -252,6 +293,7 @@ impl<'a> Prepared<'a> {
             writer.event(self.clock.now(), None, "permit", permit)?;
         }
         let ledger = options.ledger.as_deref();
+        let sampler = Sampler::new(self.clock.clone(), &self.beds, options.telemetry);
         let histories = Histories::new(&self.beds, ledger, &options.file, unix_ms());
         Ok(Runner {
             clock: self.clock,
@@ -273,64 +315,49 @@ impl<'a> Prepared<'a> {
             last_end: None,
             claim: options.plan.claim.clone(),
             read_only: options.read_only,
+            sampler,
+            cpus: Vec::new(),
+            before: Vec::new(),
+            health: Vec::new(),
+            settings: Settings::new(&options.settings),
+            simulated: None,
         })
     }
 }
 
-/// Blocks that a target's unit does not allow, in cells that are no part of a sweep: found before
-/// anything is purged or written.
-fn check_blocks(steps: &[Step], beds: &[Bed<'_>]) -> Result<(), RunError> {
-    let unit = beds.iter().map(|bed| bed.block.0).max().unwrap_or(512);
-    for step in steps {
-        let cell = match &step.verb {
-            Verb::Fill(cell) | Verb::Load(cell) => cell,
-            Verb::Curve(curve) => &curve.cell,
-            Verb::Group(inner) => {
-                check_blocks(inner, beds)?;
-                continue;
-            }
-            Verb::Repeat(repeat) => {
-                check_blocks(&repeat.steps, beds)?;
-                continue;
-            }
-            Verb::Rounds(rounds) => {
-                check_blocks(&rounds.steps, beds)?;
-                continue;
-            }
-            _ => continue,
-        };
-        let blocks = |load: &plan::Load| {
-            let all = load.read_blocks.0.iter().chain(&load.write_blocks.0);
-            all.map(|(block, _)| block.0).find(|block| block % unit != 0)
-        };
-        if let Some(block) = cell.loads.iter().find_map(blocks) {
-            return Err(RunError::NotHere(format!(
-                "step {}: not supported: blocks of {block} bytes, the target's unit is {unit} bytes",
-                step.name
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Methods of purging that this version has for targets of the host.
-fn check_purges(steps: &[Step]) -> Result<(), RunError> {
+/// What a plan asks for and cannot have here, found before anything is purged or written: blocks that a
+/// target's unit does not allow, in cells that are no part of a sweep; and ways to purge that a target
+/// of this host does not have.
+fn check_steps(steps: &[Step], beds: &[Bed<'_>]) -> Result<(), RunError> {
+    let unit = unit_of(beds);
     for step in steps {
         match &step.verb {
-            Verb::Purge(method @ (Purge::Format | Purge::Sanitize)) => {
-                return Err(RunError::NotHere(format!(
-                    "step {}: purge = \"{}\" needs admin commands, which this version does not send; \
-                     use \"auto\" or \"discard\", or purge the drive yourself and use \"none\"",
-                    step.name,
-                    method.word()
-                )));
+            Verb::Purge(way @ (Purge::Format | Purge::Sanitize)) => {
+                for bed in beds {
+                    let Some(Err(why)) = bed.eraser.as_ref().map(|e| can(e, *way)) else {
+                        continue;
+                    };
+                    return Err(RunError::NotHere(format!(
+                        "step {}: purge = \"{}\" is not possible on {}: {why}; use \"auto\" or \
+                         \"discard\", or purge the drive yourself and use \"none\"",
+                        step.name,
+                        way.word(),
+                        bed.name
+                    )));
+                }
             }
-            Verb::Group(inner) => check_purges(inner)?,
-            Verb::Repeat(repeat) => check_purges(&repeat.steps)?,
-            Verb::Rounds(rounds) => check_purges(&rounds.steps)?,
-            Verb::Points(points) => check_purges(&points.steps)?,
-            _ => {}
+            // A sweep leaves such cells out, and says so.
+            Verb::Sweep(_) => {}
+            verb => {
+                if let Some(block) = verb.cells().find_map(|cell| cell.block_off(unit)) {
+                    return Err(RunError::NotHere(format!(
+                        "step {}: not supported: blocks of {} bytes, the target's unit is {} bytes",
+                        step.name, block.0, unit.0
+                    )));
+                }
+            }
         }
+        check_steps(step.verb.children(), beds)?;
     }
     Ok(())
 }
@@ -353,7 +380,7 @@ fn virtual_bed<'a>(drive: &VirtualTarget) -> Bed<'a> {
         size: drive.size(),
         block: drive.setup.block,
         subject: None,
-        deallocator: None,
+        eraser: None,
     }
 }
 
@@ -375,6 +402,8 @@ fn virtual_head(drive: &VirtualTarget) -> TargetHead {
             "model": drive.profile.model, "serial": drive.serial(), "virtual": true,
             "fidelity": format!("{:?}", setup.fidelity).to_lowercase(),
             "samples_per_table_entry": setup.samples, "spare": drive.spare(),
+            "link_read_bytes_per_s": drive.profile.link_bytes().0,
+            "link_write_bytes_per_s": drive.profile.link_bytes().1,
             "power_cap_w": setup.power_w, "published": published.collect::<Vec<_>>(),
         }),
     }

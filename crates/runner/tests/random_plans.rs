@@ -146,6 +146,10 @@ fn check(text: &str, target: &str) -> Result<(), TestCaseError> {
         engine: engine::Engine::Uring,
         file: folder.path().join("run.fathom"),
         ledger: None,
+        settings: std::path::PathBuf::new(),
+        telemetry: None,
+        placement: plan::Placement::default(),
+        before: &[],
         reuse: false,
     };
     let end = runner::run(&options, &mut |_: Progress<'_>| {}, &AtomicBool::new(false));

@@ -107,11 +107,10 @@ impl Drive {
             block: asked.setup.block,
             direct: Direct::Yes,
             polling: Polling::Off,
+            command: None,
         };
         let mut device = Device::new(timing.clone(), derive(seed, 1));
-        if let Some((at, long)) = asked.setup.faults.stall {
-            device.stalls.push((at.0, at.0 + long.0));
-        }
+        device.stall = asked.setup.faults.stall;
         Drive {
             flash: Flash::new(&asked),
             device,
@@ -197,14 +196,15 @@ pub(crate) struct Piece {
     pub(crate) ended: Option<u64>,
     /// The first failed I/O.
     pub(crate) fault: Option<Fault>,
-    /// I/Os that were simulated one by one.
-    pub(crate) simulated: u64,
 }
 
 /// A cell in progress on one drive.
 pub(crate) trait CellRun {
     /// Goes on to `until`; `last` when the cell's time ends there.
     fn go_on(&mut self, drive: &mut Drive, from: u64, until: u64, last: bool) -> Piece;
+
+    /// Simulated I/Os behind the figures, in the interval with the fewest; none when nothing ran.
+    fn simulated(&self) -> Option<u64>;
 }
 
 impl VirtualBackend {
@@ -244,13 +244,15 @@ impl VirtualBackend {
                 .map(|(at, stream)| (at, cell.loads[stream.load].clone()))
                 .collect();
             let seed = derive(cell.seed, index as u64);
-            match drive.asked.setup.fidelity {
-                Fidelity::Exact => {
+            let exact = drive.asked.setup.fidelity == Fidelity::Exact
+                || !tables_tell(drive, &loads, cell, timeline);
+            match exact {
+                true => {
                     let run = ExactCell::new(drive, loads, all.len(), cell, seed, timeline.start);
                     Box::new(run) as Box<dyn CellRun>
                 }
-                Fidelity::Interval => {
-                    Box::new(IntervalCell::new(drive, loads, all.len(), cell, seed))
+                false => {
+                    Box::new(IntervalCell::new(drive, loads, all.len(), cell, seed, timeline.start))
                 }
             }
         });
@@ -265,8 +267,19 @@ impl VirtualBackend {
             if drive.asked.profile.power.is_some() {
                 sink.telemetry(at, &source, "power_w", drive.thermal.watts);
                 sink.telemetry(at, &source, "temperature_c", drive.thermal.celsius);
+                let throttled = f64::from(u8::from(drive.thermal.throttled));
+                sink.telemetry(at, &source, "throttled", throttled);
             }
         }
+    }
+
+    /// CPU time of the workers, where the host's cost of an I/O is set: all of it in the kernel, as nearly
+    /// all of a real one's is.
+    fn cpu(&self, streams: &[StreamSample]) -> CpuUse {
+        let cost_ns = self.drives.iter().filter_map(|drive| drive.asked.setup.faults.host_ns);
+        let cost_ns = cost_ns.fold(0.0, f64::max);
+        let ios: u64 = streams.iter().map(StreamSample::ios).sum();
+        CpuUse { user_ns: 0, system_ns: (ios as f64 * cost_ns) as u64 }
     }
 
     fn targets(&self) -> Vec<Target> {
@@ -304,7 +317,6 @@ impl Backend for VirtualBackend {
                 let piece = run.go_on(drive, from, until, last);
                 whole.iter_mut().zip(&piece.streams).for_each(|(sum, part)| sum.merge(part));
                 ended = ended.zip(piece.ended).map(|(a, b)| a.max(b));
-                facts.simulated_ios += piece.simulated;
                 if let Some(fault) = piece.fault {
                     ended = Some(fault.at.0);
                     outcome = Outcome::Faulted(fault);
@@ -320,8 +332,8 @@ impl Backend for VirtualBackend {
                     start: Nanos(from),
                     len: Nanos(end - from),
                     ramp: timeline.is_ramp(seq),
+                    cpu: self.cpu(&whole),
                     streams: whole,
-                    cpu: CpuUse::default(),
                 };
                 self.report(sink, Nanos(end));
                 if sink.interval(sample) == Next::Stop && outcome == Outcome::Completed {
@@ -336,6 +348,7 @@ impl Backend for VirtualBackend {
                 break;
             }
         }
+        facts.simulated_ios = runs.iter().filter_map(|run| run.simulated()).min().unwrap_or(0);
         Ok(CellEnd { outcome, facts })
     }
 
@@ -366,12 +379,51 @@ impl Backend for VirtualBackend {
                 };
                 format!("write cache {}{what}", if on { "on" } else { "off" })
             }
+            Control::PowerLimit { mw } => {
+                let watts = f64::from(mw) / 1000.0;
+                match &drive.asked.profile.power {
+                    None => return Some(Err("this profile has no [power]".into())),
+                    Some(power) if watts <= power.idle_w => {
+                        let idle = power.idle_w;
+                        let text = format!("power must be above the {idle} W of an idle drive");
+                        return Some(Err(text));
+                    }
+                    Some(_) => {}
+                }
+                drive.asked.setup.power_w = Some(watts);
+                drive.retime();
+                format!("draws {watts} W at most")
+            }
+            Control::Thermal(..) => {
+                let text = "a virtual drive has one limit, given with its name: throttle=70C";
+                return Some(Err(text.into()));
+            }
+            Control::PowerState(_) => {
+                let text = "a virtual drive has no numbered power states: use power = \"15W\"";
+                return Some(Err(text.into()));
+            }
         }))
     }
 
     fn counts(&self, target: usize) -> Option<TargetCounts> {
         Some(self.drives[target].counts)
     }
+}
+
+/// Whether tables can tell what a cell does. Not where loads end or overflow each at its own time, and
+/// not where arrivals gather while the drive stands still.
+fn tables_tell(
+    drive: &Drive,
+    loads: &[(usize, Load)],
+    cell: &CellSpec,
+    timeline: Timeline,
+) -> bool {
+    let open = is_open(loads);
+    let several = loads.len() > 1 && (open || cell.window.amount.is_some());
+    let stall = drive.asked.setup.faults.stall;
+    let stalls =
+        stall.is_some_and(|stall| stall.within(timeline.start, timeline.end).next().is_some());
+    !(several || open && stalls)
 }
 
 /// Whether any load of a cell is open loop.

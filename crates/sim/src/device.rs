@@ -40,6 +40,8 @@ pub(crate) struct Request {
 pub(crate) struct Done {
     pub(crate) slot: u32,
     pub(crate) at: u64,
+    /// It ended with an error.
+    pub(crate) failed: bool,
 }
 
 /// A request in a slot; what is left of one that was given up has an old generation.
@@ -100,7 +102,11 @@ pub(crate) struct Device {
     /// Energy above idle, in uJ.
     pub(crate) energy_uj: f64,
     /// No command ends in this time; each such time once.
-    pub(crate) stalls: Vec<(u64, u64)>,
+    pub(crate) stall: Option<crate::target::Stall>,
+    /// Reads and writes that end from then on fail.
+    pub(crate) fails_from: [u64; 2],
+    /// Bytes of the reads and writes that ended well: the drive's own counters.
+    pub(crate) moved: [u64; 2],
 }
 
 impl Device {
@@ -122,7 +128,9 @@ impl Device {
             owed: 0.0,
             next_die: 0,
             energy_uj: 0.0,
-            stalls: Vec::new(),
+            stall: None,
+            fails_from: [u64::MAX; 2],
+            moved: [0; 2],
             timing,
         }
     }
@@ -184,13 +192,25 @@ impl Device {
                 Event::ReadArrives(id) if self.lives(id) => self.read_arrives(now, id),
                 Event::PartRead(id) if self.lives(id) => self.part_read(now, id, media),
                 Event::WriteArrives(id) if self.lives(id) => self.write_arrives(now, id, media),
-                Event::HostDone(id) if self.lives(id) => {
-                    return Some(Done { slot: id.slot, at: now });
-                }
+                Event::HostDone(id) if self.lives(id) => return Some(self.done(now, id)),
                 _ => {}
             }
         }
         None
+    }
+
+    /// When the next event is due.
+    pub(crate) fn next_event(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn done(&mut self, at: u64, id: Id) -> Done {
+        let Request { write, len, .. } = self.slots[id.slot as usize].request;
+        let failed = at >= self.fails_from[usize::from(write)];
+        if !failed {
+            self.moved[usize::from(write)] += u64::from(len);
+        }
+        Done { slot: id.slot, at, failed }
     }
 
     fn lives(&self, id: Id) -> bool {
@@ -233,7 +253,8 @@ impl Device {
             self.queue.push_back(id);
             return self.admit(now, media);
         }
-        let share = u64::from(request.len).min(self.timing.page);
+        let pages = u64::from(request.len).div_ceil(self.timing.page).max(1);
+        let share = u64::from(request.len) / pages;
         let from = now.max(self.read_link_free);
         self.read_link_free = from + share * self.timing.read_link_ps / 1000;
         if parts == 0 {
@@ -348,7 +369,7 @@ impl Device {
     }
 
     fn through_stalls(&self, at: u64) -> u64 {
-        let stall = self.stalls.iter().find(|(from, to)| (*from..*to).contains(&at));
-        stall.map_or(at, |(_, to)| *to)
+        let stall = self.stall.and_then(|stall| stall.within(at, at + 1).next());
+        stall.map_or(at, |(_, over)| over)
     }
 }

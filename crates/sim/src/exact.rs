@@ -4,7 +4,7 @@ use crate::backend::{CellRun, Drive, Piece, is_open};
 use crate::host::{Bed, Count, Counted, Host};
 use base::hist::{Lateness, Recorder, Response, Service};
 use base::sample::{Side, StreamSample};
-use engine::{CellSpec, Fault, TargetCounts};
+use engine::{CellSpec, Fault};
 use plan::Load;
 
 /// How long arrivals that were in time are served after the end of a cell, in ns.
@@ -16,6 +16,7 @@ pub(crate) struct ExactCell {
     ledger: Ledger,
     started: bool,
     open: bool,
+    simulated: u64,
 }
 
 impl ExactCell {
@@ -36,19 +37,20 @@ impl ExactCell {
         };
         let host = Host::new(&bed, &mut drive.pointers);
         let open = is_open(&loads);
-        ExactCell { host, ledger: Ledger::new(n_streams), started: false, open }
+        ExactCell { host, ledger: Ledger::new(n_streams), started: false, open, simulated: 0 }
     }
 }
 
 impl CellRun for ExactCell {
     fn go_on(&mut self, drive: &mut Drive, from: u64, until: u64, last: bool) -> Piece {
         let faults = &drive.asked.setup.faults;
-        self.ledger.errors_from = [false, true].map(|write| {
+        drive.device.fails_from = [false, true].map(|write| {
             let gone = faults.gone.map_or(u64::MAX, |at| at.0);
             let error = faults.error.filter(|(way, _)| *way == write).map_or(u64::MAX, |e| e.1.0);
             gone.min(error)
         });
         let energy = drive.device.energy_uj;
+        let moved = drive.device.moved;
         if !self.started {
             self.started = true;
             self.host.start(from, &mut drive.device, &drive.flash);
@@ -67,16 +69,22 @@ impl CellRun for ExactCell {
             }
             self.host.stop();
         }
-        let piece = self.ledger.take(&mut drive.counts);
+        drive.counts.read += drive.device.moved[0] - moved[0];
+        drive.counts.written += drive.device.moved[1] - moved[1];
+        let piece = self.ledger.take();
         let used = drive.device.energy_uj - energy;
         drive.warm((until.min(end.max(from + 1)) - from) as f64 * 1e-9, used);
         let fault = self.ledger.failed.map(|io| {
             let number = drive.fault(io.at, io.write).unwrap_or(0);
             drive.fault_of(number, io.write, io.at, io.offset, io.len)
         });
-        let simulated = piece.iter().map(StreamSample::ios).sum();
+        self.simulated += piece.iter().map(StreamSample::ios).sum::<u64>();
         let ended = (self.host.idle() && !last).then_some(end.max(from));
-        Piece { streams: piece, ended, fault: fault as Option<Fault>, simulated }
+        Piece { streams: piece, ended, fault: fault as Option<Fault> }
+    }
+
+    fn simulated(&self) -> Option<u64> {
+        Some(self.simulated)
     }
 }
 
@@ -92,8 +100,6 @@ struct Ledger {
     lateness: Vec<Box<Recorder<Lateness>>>,
     waited: Vec<u64>,
     shed: Vec<u64>,
-    /// Reads and writes that end from then on fail.
-    errors_from: [u64; 2],
     failed: Option<Counted>,
 }
 
@@ -110,13 +116,12 @@ impl Ledger {
             lateness: (0..n_streams).map(|_| Recorder::boxed()).collect(),
             waited: vec![0; n_streams],
             shed: vec![0; n_streams],
-            errors_from: [u64::MAX; 2],
             failed: None,
         }
     }
 
-    /// The counts so far, and what of them the drive counted too.
-    fn take(&mut self, counts: &mut TargetCounts) -> Vec<StreamSample> {
+    /// The counts since the last time.
+    fn take(&mut self) -> Vec<StreamSample> {
         let mut samples = Vec::with_capacity(self.sides.len());
         for (stream, sides) in self.sides.iter_mut().enumerate() {
             let mut sample = StreamSample::default();
@@ -126,8 +131,6 @@ impl Ledger {
             self.lateness[stream].drain_into(&mut sample.lateness);
             sample.waited = std::mem::take(&mut self.waited[stream]);
             sample.shed = std::mem::take(&mut self.shed[stream]);
-            counts.read += sample.reads.bytes;
-            counts.written += sample.writes.bytes;
             samples.push(sample);
         }
         samples
@@ -144,7 +147,7 @@ fn empty(books: &mut Books, side: &mut Side) {
 impl Count for Ledger {
     fn io(&mut self, io: &Counted) {
         let books = &mut self.sides[io.stream][usize::from(io.write)];
-        if io.at >= self.errors_from[usize::from(io.write)] {
+        if io.failed {
             books.errors += 1;
             self.failed.get_or_insert(*io);
             return;

@@ -36,6 +36,7 @@ pub(crate) struct Counted {
     /// Response time and lateness, in open loop.
     pub(crate) open: Option<(u64, u64)>,
     pub(crate) at: u64,
+    pub(crate) failed: bool,
 }
 
 struct Flow {
@@ -283,7 +284,7 @@ impl Host {
         media: &M,
         count: &mut impl Count,
     ) {
-        let Done { slot, at } = done;
+        let Done { slot, at, failed } = done;
         let flight = self.flights[slot as usize];
         self.flights[slot as usize].busy = false;
         self.busy -= 1;
@@ -297,6 +298,7 @@ impl Host {
             service_ns: at - flight.start,
             open: open.then(|| (at - flight.intended, flight.start - flight.intended)),
             at,
+            failed,
         });
         match &mut group.open {
             None => self.issue(at, at, slot, device, media),

@@ -3,6 +3,7 @@
 use crate::backend::{CellRun, Drive, Piece};
 use crate::device::Media;
 use crate::table::{Mixture, Workload};
+use crate::target::Stall;
 use base::rng::{Rng, derive};
 use base::sample::{Side, StreamSample};
 use engine::{CellSpec, Cursor, CursorPlace, TargetCounts, choices, extent};
@@ -14,6 +15,10 @@ pub(crate) struct IntervalCell {
     loads: Vec<(usize, Load)>,
     n_streams: usize,
     samples: u32,
+    /// Start of the cell.
+    start: u64,
+    /// Simulated I/Os behind the figures, in the stretch with the fewest.
+    simulated: Option<u64>,
     seed: u64,
     rng: Rng,
     /// Bytes still to move, where an amount ends the cell.
@@ -43,6 +48,7 @@ impl IntervalCell {
         n_streams: usize,
         cell: &CellSpec,
         seed: u64,
+        start: u64,
     ) -> IntervalCell {
         let left = loads.first().and_then(|(_, load)| {
             let (start, end) = extent(load, &drive.target);
@@ -54,6 +60,8 @@ impl IntervalCell {
             walks: walks.collect(),
             n_streams,
             samples: drive.asked.setup.samples,
+            start,
+            simulated: None,
             // The same workload has the same table wherever it stands.
             seed: derive(drive.asked.setup.seed, 99),
             rng: Rng::new(seed),
@@ -135,15 +143,14 @@ impl CellRun for IntervalCell {
         let end = until.min(cut).max(from);
         let stalled = stall_in(faults.stall, from, end);
         let noise = drive.noise.next();
-        let simulated = drive.tables.simulated;
         let whole_ns = (end - from - stalled) as f64;
         let (mut left_ns, mut energy) = (whole_ns, 0.0);
         while left_ns > 0.5 && self.left.is_none_or(|left| left >= 1.0) && !self.loads.is_empty() {
             let used = self.stretch(drive, (left_ns, whole_ns), noise, &mut streams, &mut energy);
             left_ns -= used;
         }
-        if stalled > 0 {
-            self.delay_last(&mut streams, stalled);
+        for delay in stall_ends(faults.stall, self.start, from, end) {
+            self.delay_last(&mut streams, delay);
         }
         if last {
             let shed = std::mem::take(&mut self.backlog).round() as u64;
@@ -158,12 +165,11 @@ impl CellRun for IntervalCell {
             let number = drive.fault(cut, write).unwrap_or(19);
             drive.fault_of(number, write, cut, 0, 0)
         });
-        Piece {
-            streams,
-            ended: done.then(|| from + ran.ceil() as u64),
-            fault,
-            simulated: drive.tables.simulated - simulated,
-        }
+        Piece { streams, ended: done.then(|| from + ran.ceil() as u64), fault }
+    }
+
+    fn simulated(&self) -> Option<u64> {
+        self.simulated
     }
 }
 
@@ -188,10 +194,12 @@ impl IntervalCell {
             seed: self.seed,
         };
         let amplification = drive.flash.amplification();
+        let host_rate = self.host_rate(drive);
         let mixture = drive.tables.at(&work, amplification);
+        self.simulated = Some(self.simulated.unwrap_or(u64::MAX).min(mixture.samples));
         let asked: f64 = self.loads.iter().filter_map(|(_, load)| rate_of(load)).sum();
         let served_in_time = asked > 0.0 && !mixture.overloaded && self.backlog < 1.0;
-        let rate = mixture.rate * if served_in_time { 1.0 } else { noise };
+        let rate = (mixture.rate * if served_in_time { 1.0 } else { noise }).min(host_rate);
         let writes = rate * mixture.written_per_io;
         let mut ns = left_ns;
         if writes > 0.0 {
@@ -228,6 +236,13 @@ impl IntervalCell {
         ns.max(1.0)
     }
 
+    /// I/Os a second that the host's CPUs can issue: a worker has one.
+    fn host_rate(&self, drive: &Drive) -> f64 {
+        let workers: u32 = self.loads.iter().map(|(_, load)| load.workers).sum();
+        let cost_ns = drive.asked.setup.faults.host_ns;
+        cost_ns.map_or(f64::MAX, |ns| f64::from(workers) * 1e9 / ns)
+    }
+
     /// Moves the flash along by what each stream wrote, in bytes.
     fn wear(&mut self, drive: &mut Drive, written: &[(usize, f64)]) {
         for walk in &mut self.walks {
@@ -237,19 +252,17 @@ impl IntervalCell {
         }
     }
 
-    /// The I/Os that were on their way when the drive stalled end that much later.
-    fn delay_last(&mut self, streams: &mut [StreamSample], stalled: u64) {
+    /// The I/Os that were on their way when the drive stood still end that much later. None of them is
+    /// open loop: such cells are simulated in full.
+    fn delay_last(&mut self, streams: &mut [StreamSample], delay_ns: u64) {
         for (stream, load) in &self.loads {
             let sample = &mut streams[*stream];
             let n = u64::from(load.depth) * u64::from(load.workers);
             let write = sample.reads.ios() == 0;
             let side = if write { &mut sample.writes } else { &mut sample.reads };
             let block = load.block_max().0;
-            side.service.record_n(stalled, n);
+            side.service.record_n(delay_ns, n);
             side.bytes += n * block;
-            if !side.response.is_empty() {
-                side.response.record_n(stalled, n);
-            }
         }
     }
 }
@@ -317,10 +330,15 @@ fn rate_of(load: &Load) -> Option<f64> {
     }
 }
 
-/// How much of an interval a stall takes.
-fn stall_in(stall: Option<(base::units::Nanos, base::units::Nanos)>, from: u64, end: u64) -> u64 {
-    let Some((at, long)) = stall else {
-        return 0;
-    };
-    (at.0 + long.0).min(end).saturating_sub(at.0.max(from))
+/// How much of an interval stalls take.
+fn stall_in(stall: Option<Stall>, from: u64, end: u64) -> u64 {
+    let part = |(at, over): (u64, u64)| over.min(end) - at.max(from);
+    stall.map_or(0, |stall| stall.within(from, end).map(part).sum())
+}
+
+/// How long I/Os of a cell that began at `start` were delayed by the stalls that end in this interval.
+fn stall_ends(stall: Option<Stall>, start: u64, from: u64, end: u64) -> Vec<u64> {
+    let ends = |(_, over): &(u64, u64)| *over > from && *over <= end;
+    let delay = |(at, over): (u64, u64)| over - at.max(start);
+    stall.map_or_else(Vec::new, |s| s.within(from, end + 1).filter(ends).map(delay).collect())
 }

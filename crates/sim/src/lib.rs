@@ -16,6 +16,7 @@ mod ftl;
 mod host;
 mod interval;
 mod media;
+mod paced;
 mod profile;
 mod table;
 mod target;
@@ -24,5 +25,6 @@ mod timing;
 
 pub use backend::VirtualBackend;
 pub use ftl::{FlashCounts, Ftl};
+pub use paced::PacedDrive;
 pub use profile::{Profile, Published, Standing, Variant, profile_names};
 pub use target::{Faults, Fidelity, Setup, VirtualTarget};

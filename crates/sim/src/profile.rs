@@ -309,6 +309,12 @@ impl Profile {
         most.map_or(UNKNOWN, |most| most.max(AT_LEAST))
     }
 
+    /// What the link carries in bytes a second, reading and writing.
+    pub fn link_bytes(&self) -> (f64, f64) {
+        let rate = |text: &str| bytes(text).0 as f64;
+        (rate(&self.controller.link_read), rate(&self.controller.link_write))
+    }
+
     /// User capacity.
     pub fn capacity(&self) -> Bytes {
         bytes(&self.capacity)

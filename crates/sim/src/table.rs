@@ -28,8 +28,6 @@ pub(crate) struct Tables {
     workloads: HashMap<String, usize>,
     entries: HashMap<(usize, u32), Entry>,
     shapes: HashMap<(usize, u32, u32), Mixture>,
-    /// I/Os simulated for all of them.
-    pub(crate) simulated: u64,
 }
 
 /// What was found at one amplification.
@@ -37,6 +35,8 @@ struct Entry {
     /// I/Os per second of all streams.
     rate: f64,
     sides: Vec<SideEntry>,
+    /// I/Os simulated.
+    samples: u64,
     /// Arrivals came faster than they could be served.
     overloaded: bool,
 }
@@ -63,6 +63,8 @@ pub(crate) struct Mixture {
     pub(crate) written_per_io: f64,
     /// Energy of one I/O in uJ.
     pub(crate) energy_uj: f64,
+    /// Simulated I/Os behind it.
+    pub(crate) samples: u64,
 }
 
 /// One direction of one stream.
@@ -149,11 +151,9 @@ impl Tables {
     }
 
     fn need(&mut self, id: usize, node: u32, work: &Workload<'_>) {
-        if !self.entries.contains_key(&(id, node)) {
-            let entry = simulate(work, GRID.powi(node as i32), derive(work.seed, u64::from(node)));
-            self.simulated += entry.sides.iter().map(|side| side.service.len() as u64).sum::<u64>();
-            self.entries.insert((id, node), entry);
-        }
+        self.entries.entry((id, node)).or_insert_with(|| {
+            simulate(work, GRID.powi(node as i32), derive(work.seed, u64::from(node)))
+        });
     }
 
     fn mix(&self, id: usize, node: u32, step: u32, work: &Workload<'_>) -> Mixture {
@@ -190,7 +190,8 @@ impl Tables {
         });
         let sides = sides.collect();
         let overloaded = low.overloaded || high.overloaded;
-        Mixture { rate, overloaded, sides, written_per_io, energy_uj }
+        let samples = low.samples.min(high.samples);
+        Mixture { rate, overloaded, sides, written_per_io, energy_uj, samples }
     }
 }
 
@@ -347,5 +348,5 @@ fn finish(work: &Workload<'_>, gather: Gather, rate: f64) -> Entry {
         .collect();
     sides.sort_by_key(|side| (side.stream, side.write));
     let rate = if asked > 0.0 && !overloaded && single { asked } else { rate };
-    Entry { rate, sides, overloaded }
+    Entry { rate, sides, samples: counted, overloaded }
 }

@@ -2,6 +2,7 @@
 
 use crate::profile::{Profile, profile_names};
 use base::units::{Bytes, Nanos, parse_bytes, parse_span};
+use plan::Extent;
 use std::path::Path;
 
 /// A virtual drive that was asked for: `sim:d5-p5430,over-provision=12.75TB,power=15W`.
@@ -50,17 +51,47 @@ pub enum Fidelity {
 /// What goes wrong with a virtual drive, by the run's clock.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// No I/O ends for this long, from then on.
-    pub stall: Option<(Nanos, Nanos)>,
+    /// No I/O ends for a time.
+    pub stall: Option<Stall>,
     /// The first read (false) or write (true) that ends after this fails.
     pub error: Option<(bool, Nanos)>,
     /// The drive is gone from then on.
     pub gone: Option<Nanos>,
     /// Power is cut to a part when it is this warm, in degrees Celsius.
     pub throttle_c: Option<f64>,
+    /// CPU time that the host spends on each I/O: a worker issues no more than its CPU allows.
+    pub host_ns: Option<f64>,
 }
 
-const KEYS: [&str; 13] = [
+/// Times in which no I/O ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Start of the first.
+    pub at: Nanos,
+    /// How long each is.
+    pub long: Nanos,
+    /// From one to the next; none where there is one.
+    pub every: Option<Nanos>,
+}
+
+impl Stall {
+    /// Those that touch a stretch of time: start and end.
+    pub(crate) fn within(self, from: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let every = self.every.map_or(u64::MAX, |every| every.0);
+        let first = match from.checked_sub(self.at.0.saturating_add(self.long.0)) {
+            Some(past) if every != u64::MAX => past / every,
+            _ => 0,
+        };
+        let begin = move |n: u64| n.checked_mul(every).and_then(|past| self.at.0.checked_add(past));
+        (first..)
+            .map_while(move |n| if n == 0 { Some(self.at.0) } else { begin(n) })
+            .take_while(move |at| *at < end)
+            .map(move |at| (at, at + self.long.0))
+            .filter(move |(_, over)| *over > from)
+    }
+}
+
+const KEYS: [&str; 14] = [
     "over-provision",
     "capacity",
     "block",
@@ -73,6 +104,7 @@ const KEYS: [&str; 13] = [
     "error",
     "gone",
     "throttle",
+    "host",
     "spare",
 ];
 
@@ -140,10 +172,8 @@ impl VirtualTarget {
             "seed" => setup.seed = number(key, value, &[], 0.0, 1e15)? as u64,
             "noise" => setup.noise = Some(number(key, value, &["%"], 0.0, 40.0)? / 100.0),
             "spare" => self.profile.flash.spare = number(key, value, &[], 1.01, 100.0)?,
-            "stall" => {
-                let (long, at) = at_time(key, value)?;
-                setup.faults.stall = Some((at, time(key, long)?));
-            }
+            "stall" => setup.faults.stall = Some(stall(key, value)?),
+            "host" => setup.faults.host_ns = Some(time(key, value)?.0.max(1) as f64),
             "error" => {
                 let (what, at) = at_time(key, value)?;
                 let write = match what {
@@ -173,6 +203,9 @@ impl VirtualTarget {
         if over_provision.is_some_and(|part| part > self.full_size() || part.0 < 16 << 20) {
             return Err("over-provision is the capacity that stays: 16MiB up to the drive's".into());
         }
+        if self.setup.faults.host_ns.is_some() && self.setup.fidelity == Fidelity::Exact {
+            return Err("the host's cost (host=) is known in interval mode only".into());
+        }
         let units = self.size().0 / crate::profile::bytes(&self.profile.flash.indirection).0;
         if (units as f64) * (self.spare() - 1.0) < f64::from(SPARE_UNITS_MIN) {
             return Err("the drive is too small: its spare has no room for superblocks".into());
@@ -185,6 +218,22 @@ impl VirtualTarget {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The same drive with another usable capacity, the rest of it spare.
+    ///
+    /// # Errors
+    /// When the drive does not have that much.
+    pub fn over_provisioned(&self, capacity: Extent) -> Result<VirtualTarget, String> {
+        let bytes = match capacity {
+            Extent::Bytes(bytes) => bytes,
+            Extent::Percent(_) => capacity.resolve(self.full_size()),
+        };
+        let seed = self.setup.seed;
+        let mut target =
+            VirtualTarget::parse(&format!("{},over-provision={}", self.name, bytes.0))?;
+        target.setup.seed = seed;
+        Ok(target)
     }
 
     fn full_size(&self) -> Bytes {
@@ -206,6 +255,20 @@ impl VirtualTarget {
     pub fn serial(&self) -> String {
         format!("SIM-{}-{}", self.profile.name.to_uppercase(), self.setup.seed)
     }
+}
+
+/// `200ms@10s`, or `200ms@10s/30s`: from second 10 on every 30 seconds.
+fn stall(key: &str, value: &str) -> Result<Stall, String> {
+    let (once, every) = match value.split_once('/') {
+        Some((once, every)) => (once, Some(time(key, every)?)),
+        None => (value, None),
+    };
+    let (long, at) = at_time(key, once)?;
+    let long = time(key, long)?;
+    if every.is_some_and(|every| every <= long) {
+        return Err(format!("{key}={value}: the next comes before the one before is over"));
+    }
+    Ok(Stall { at, long, every })
 }
 
 fn find_profile(name: &str) -> Result<Profile, String> {
@@ -255,7 +318,8 @@ mod tests {
         assert_eq!((target.setup.power_w, target.setup.fidelity), (Some(15.0), Fidelity::Exact));
         let faulty =
             VirtualTarget::parse("sim:client,stall=200ms@10s,error=write@1m,gone=2m").unwrap();
-        assert_eq!(faulty.setup.faults.stall, Some((Nanos(10_000_000_000), Nanos(200_000_000))));
+        let stall = Stall { at: Nanos(10_000_000_000), long: Nanos(200_000_000), every: None };
+        assert_eq!(faulty.setup.faults.stall, Some(stall));
         assert_eq!(faulty.setup.faults.error, Some((true, Nanos(60_000_000_000))));
     }
 
@@ -270,6 +334,8 @@ mod tests {
             ("sim:client,capacity=16MiB,spare=1.009", "spare"),
             ("sim:client,over-provision=2TB", "over-provision"),
             ("sim:client,stall=5s", "WHAT@TIME"),
+            ("sim:client,stall=5s@1s/2s", "the next comes before"),
+            ("sim:client,host=5us,mode=exact", "interval mode only"),
             ("sim:client,mode=fast", "exact or interval"),
             ("sim:none.toml", "none.toml"),
         ] {
@@ -290,5 +356,17 @@ mod tests {
             let at = (0..=cut.min(good.len())).rev().find(|&at| good.is_char_boundary(at)).unwrap();
             let _ = Profile::read(&format!("{}{junk}{}", &good[..at], &good[at..]));
         }
+    }
+
+    #[test]
+    fn stalls_that_come_again_are_found_where_they_touch() {
+        let stall = Stall { at: Nanos(100), long: Nanos(10), every: Some(Nanos(50)) };
+        let all = |from, end| stall.within(from, end).collect::<Vec<_>>();
+        assert_eq!(all(0, 200), [(100, 110), (150, 160)]);
+        assert_eq!(all(155, 206), [(150, 160), (200, 210)]);
+        assert_eq!(all(110, 150), []);
+        let once = Stall { every: None, ..stall };
+        assert_eq!(once.within(0, 1000).collect::<Vec<_>>(), [(100, 110)]);
+        assert_eq!(once.within(110, 1000).count(), 0);
     }
 }

@@ -183,6 +183,34 @@ fn open_loop_keeps_its_rate_and_shows_an_overload() {
 }
 
 #[test]
+fn each_of_several_loads_keeps_to_its_own_rate_and_amount() {
+    let rate =
+        |rate: u32, read: u32| format!("{{block=\"4k\", read={read}, depth=16, rate={rate}}}");
+    for mode in ["exact", "interval"] {
+        let target = format!("{SMALL},mode={mode}");
+        let loads = format!("[{}, {}]\ntime=\"1s\"", rate(20_000, 100), rate(3_000_000, 100));
+        let got = Bench::new(&target).run(&loads);
+        let stream = |n: usize| &got.intervals[0].streams[n];
+        let share = stream(0).ios() as f64 / 20_000.0;
+        assert!((share - 1.0).abs() < 0.05, "{mode}: {share}");
+        // The second asks for more than the drive can do: only its own arrivals wait.
+        assert!(stream(1).waited > 10_000, "{mode}: {}", stream(1).waited);
+        let part = |range: &str| format!("{{block=\"4k\", read=0, depth=4, range={range}}}");
+        let both = format!(
+            "[{}, {}]\namount=\"1x\"",
+            part("[\"0%\", \"1%\"]"),
+            part("[\"50%\", \"53%\"]")
+        );
+        let got = Bench::new(&target).run(&both);
+        let bytes = |n: usize| -> u64 {
+            got.intervals.iter().map(|sample| sample.streams[n].writes.bytes).sum()
+        };
+        let ratio = bytes(1) as f64 / bytes(0) as f64;
+        assert!((ratio - 3.0).abs() < 0.01, "{mode}: {ratio}");
+    }
+}
+
+#[test]
 fn a_very_low_rate_is_kept_too() {
     for mode in ["exact", "interval"] {
         let mut bench = Bench::new(&format!("{SMALL},mode={mode}"));
@@ -215,6 +243,17 @@ fn faults_happen_when_they_are_due() {
         let slow = stalled.intervals[2].streams[0].ios() as f64;
         let share = slow / stalled.intervals[1].streams[0].ios() as f64;
         assert!((share - 0.8).abs() < 0.02, "{mode}: {share}");
+        // One that goes on over several intervals is in none but the one it ends in.
+        let (long, _) = with("stall=2500ms@1250ms");
+        let late: Vec<u64> = long
+            .intervals
+            .iter()
+            .map(|sample| sample.streams[0].reads.service.count_above(1_000_000_000))
+            .collect();
+        assert_eq!(late, [0, 0, 0, 8, 0], "{mode}");
+        assert_eq!(long.intervals[2].streams[0].ios(), 0, "{mode}");
+        let longest = long.total.reads.service.max_ns().unwrap();
+        assert!((2_500_000_000..2_502_000_000).contains(&longest), "{mode}: {longest}");
         let (failed, end) = with("error=read@3s");
         let Outcome::Faulted(fault) = end.outcome else { panic!("{mode}: {:?}", end.outcome) };
         assert!(fault.at.0 >= 3_000_000_000 && fault.at.0 < 3_010_000_000, "{mode}: {fault}");

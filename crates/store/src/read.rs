@@ -1,7 +1,7 @@
 //! Reading a run file: also while it grows, and after its writer was killed.
 
 use crate::error::StoreError;
-use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State, interval_id, seq_of};
+use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State, cell_of, interval_id, seq_of};
 use base::hist::{DecodeError, Hist};
 use base::sample::{CpuUse, IntervalSample, Side, StreamSample};
 use base::units::Nanos;
@@ -9,12 +9,13 @@ use rusqlite::{Connection, OpenFlags, Row};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// An opened run file, everything but its intervals in memory.
 pub struct RunFile {
     path: PathBuf,
-    connection: Connection,
+    pub(crate) connection: Connection,
     meta: BTreeMap<String, String>,
     /// How the run stands.
     pub state: State,
@@ -140,6 +141,30 @@ impl RunFile {
     /// # Errors
     /// When it is none, is too new, or cannot be read.
     pub fn open(path: &Path) -> Result<RunFile, StoreError> {
+        let mut run = RunFile::bare(path)?;
+        let read = run.cannot("cannot be read");
+        run.targets = read_targets(&run.connection).map_err(&read)?;
+        run.events = read_events(&run.connection, 0).map_err(&read)?.1;
+        run.verdicts = read_verdicts(&run.connection, 0).map_err(&read)?.1;
+        run.cells = read_cells(&run.connection, 0).map_err(&read)?;
+        run.load_totals()?;
+        let all = std::mem::take(&mut run.cells);
+        (run.repeated, run.cells) = all.into_iter().partition(|cell| cell.status == "repeated");
+        Ok(run)
+    }
+
+    /// Opens a run file without its cells, events and verdicts.
+    ///
+    /// # Errors
+    /// As [`RunFile::open`].
+    pub fn open_head(path: &Path) -> Result<RunFile, StoreError> {
+        let mut run = RunFile::bare(path)?;
+        run.targets = read_targets(&run.connection).map_err(run.cannot("cannot be read"))?;
+        Ok(run)
+    }
+
+    /// A run file with its head alone.
+    pub(crate) fn bare(path: &Path) -> Result<RunFile, StoreError> {
         // Asked before the database opens the file: closing a handle drops its locks.
         let held = is_held(path)?;
         let wrap = |what| move |error| StoreError::Database { path: path.to_owned(), what, error };
@@ -147,28 +172,28 @@ impl RunFile {
         let connection =
             Connection::open_with_flags(path, flags).map_err(wrap("cannot be opened"))?;
         check_format(&connection, path)?;
-        let read = wrap("cannot be read");
-        let meta = read_meta(&connection).map_err(read)?;
+        let meta = read_meta(&connection).map_err(wrap("cannot be read"))?;
         let state = match meta.get("state").and_then(|word| State::from_word(word)) {
             Some(State::Running) | None if held => State::Running,
             Some(State::Running) | None => State::CutOff,
             Some(state) => state,
         };
-        let mut run = RunFile {
+        Ok(RunFile {
             path: path.to_owned(),
-            targets: read_targets(&connection).map_err(read)?,
-            events: read_events(&connection).map_err(read)?,
-            verdicts: read_verdicts(&connection).map_err(read)?,
-            cells: read_cells(&connection).map_err(read)?,
+            targets: Vec::new(),
+            events: Vec::new(),
+            verdicts: Vec::new(),
+            cells: Vec::new(),
             repeated: Vec::new(),
             connection,
             meta,
             state,
-        };
-        run.load_totals()?;
-        let all = std::mem::take(&mut run.cells);
-        (run.repeated, run.cells) = all.into_iter().partition(|cell| cell.status == "repeated");
-        Ok(run)
+        })
+    }
+
+    fn cannot(&self, what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError + use<> {
+        let path = self.path.clone();
+        move |error| StoreError::Database { path: path.clone(), what, error }
     }
 
     /// Where the file is.
@@ -207,32 +232,40 @@ impl RunFile {
         first: u32,
         mut each: impl FnMut(IntervalSample),
     ) -> Result<(), StoreError> {
-        let wrap = |error| StoreError::Database {
-            path: self.path.clone(),
-            what: "intervals cannot be read",
-            error,
-        };
+        let range = interval_id(cell, first, 0)..interval_id(cell + 1, 0, 0);
+        self.each_between(range, |_, sample| each(sample))
+    }
+
+    /// Intervals with ids in `range`, of whichever cells.
+    pub(crate) fn each_between(
+        &self,
+        range: Range<i64>,
+        mut each: impl FnMut(i64, IntervalSample),
+    ) -> Result<(), StoreError> {
+        let wrap = self.cannot("intervals cannot be read");
         let mut query = self
             .connection
             .prepare_cached("SELECT * FROM interval WHERE id >= ?1 AND id < ?2 ORDER BY id")
-            .map_err(wrap)?;
-        let range = [interval_id(cell, first, 0), interval_id(cell + 1, 0, 0)];
-        let mut rows = query.query(range).map_err(wrap)?;
-        let mut open: Option<IntervalSample> = None;
-        while let Some(row) = rows.next().map_err(wrap)? {
-            let mut sample = head_of_interval(row).map_err(wrap)?;
+            .map_err(&wrap)?;
+        let mut rows = query.query([range.start, range.end]).map_err(&wrap)?;
+        let mut open: Option<(i64, IntervalSample)> = None;
+        while let Some(row) = rows.next().map_err(&wrap)? {
+            let mut sample = head_of_interval(row).map_err(&wrap)?;
+            let cell = cell_of(row.get("id").map_err(&wrap)?);
             let stream = self.stream_of(row, cell, i64::from(sample.seq), 4)?;
             match &mut open {
-                Some(last) if last.seq == sample.seq => last.streams.push(stream),
+                Some((of, last)) if (*of, last.seq) == (cell, sample.seq) => {
+                    last.streams.push(stream);
+                }
                 _ => {
                     sample.streams.push(stream);
-                    if let Some(done) = open.replace(sample) {
-                        each(done);
+                    if let Some((of, done)) = open.replace((cell, sample)) {
+                        each(of, done);
                     }
                 }
             }
         }
-        open.into_iter().for_each(each);
+        open.into_iter().for_each(|(of, done)| each(of, done));
         Ok(())
     }
 
@@ -290,7 +323,7 @@ impl RunFile {
     }
 
     /// Reads the stored sums; gives the number of the first interval that is not in them.
-    fn stored_totals(&self, cell: &mut CellRecord) -> Result<u32, StoreError> {
+    pub(crate) fn stored_totals(&self, cell: &mut CellRecord) -> Result<u32, StoreError> {
         let wrap = |error| StoreError::Database {
             path: self.path.clone(),
             what: "totals cannot be read",
@@ -327,8 +360,8 @@ impl RunFile {
             error,
         };
         let n = |column: usize| row.get::<_, i64>(at + column).map(|n| n as u64).map_err(wrap);
-        let bytes: Vec<u8> = row.get("hists").map_err(wrap)?;
-        let mut sample = decode(&bytes).map_err(|error| StoreError::Damaged {
+        let hists = row.get_ref("hists").and_then(|value| Ok(value.as_blob()?)).map_err(wrap)?;
+        let mut sample = decode(hists).map_err(|error| StoreError::Damaged {
             path: self.path.clone(),
             cell,
             seq,
@@ -400,9 +433,17 @@ fn read_targets(connection: &Connection) -> rusqlite::Result<Vec<Value>> {
     rows.collect()
 }
 
-fn read_events(connection: &Connection) -> rusqlite::Result<Vec<Event>> {
-    let mut query = connection.prepare("SELECT * FROM event ORDER BY rowid")?;
-    let rows = query.query_map([], |row| {
+/// Events after a row, and the last row there is.
+pub(crate) fn read_events(
+    connection: &Connection,
+    after: i64,
+) -> rusqlite::Result<(i64, Vec<Event>)> {
+    let mut query = connection.prepare(
+        "SELECT at_ns, cell, kind, text, rowid FROM event WHERE rowid > ?1 ORDER BY rowid",
+    )?;
+    let mut last = after;
+    let rows = query.query_map([after], |row| {
+        last = row.get(4)?;
         Ok(Event {
             at: Nanos(row.get::<_, i64>(0)? as u64),
             cell: row.get(1)?,
@@ -410,12 +451,22 @@ fn read_events(connection: &Connection) -> rusqlite::Result<Vec<Event>> {
             text: row.get(3)?,
         })
     })?;
-    rows.collect()
+    let all = rows.collect::<rusqlite::Result<_>>()?;
+    Ok((last, all))
 }
 
-fn read_verdicts(connection: &Connection) -> rusqlite::Result<Vec<VerdictRow>> {
-    let mut query = connection.prepare("SELECT * FROM verdict ORDER BY rowid")?;
-    let rows = query.query_map([], |row| {
+/// Verdicts after a row, and the last row there is.
+pub(crate) fn read_verdicts(
+    connection: &Connection,
+    after: i64,
+) -> rusqlite::Result<(i64, Vec<VerdictRow>)> {
+    let mut query = connection.prepare(
+        "SELECT cell, name, status, text, evidence, rowid FROM verdict WHERE rowid > ?1
+         ORDER BY rowid",
+    )?;
+    let mut last = after;
+    let rows = query.query_map([after], |row| {
+        last = row.get(5)?;
         Ok(VerdictRow {
             cell: row.get(0)?,
             name: row.get(1)?,
@@ -424,15 +475,17 @@ fn read_verdicts(connection: &Connection) -> rusqlite::Result<Vec<VerdictRow>> {
             evidence: json(row.get(4)?),
         })
     })?;
-    rows.collect()
+    let all = rows.collect::<rusqlite::Result<_>>()?;
+    Ok((last, all))
 }
 
-fn read_cells(connection: &Connection) -> rusqlite::Result<Vec<CellRecord>> {
+/// Cells from a number on.
+pub(crate) fn read_cells(connection: &Connection, from: i64) -> rusqlite::Result<Vec<CellRecord>> {
     let mut query = connection.prepare(
         "SELECT id, path, step, label, verb, coordinates, iteration, counted, spec, start_ns,
-            status, message, facts FROM cell ORDER BY id",
+            status, message, facts FROM cell WHERE id >= ?1 ORDER BY id",
     )?;
-    let rows = query.query_map([], |row| {
+    let rows = query.query_map([from], |row| {
         Ok(CellRecord {
             id: row.get(0)?,
             path: row.get(1)?,

@@ -51,6 +51,11 @@ pub(crate) fn interval_id(cell: i64, seq: u32, stream: usize) -> i64 {
     cell << (SEQ_BITS + STREAM_BITS) | i64::from(seq) << STREAM_BITS | stream as i64
 }
 
+/// The cell of an interval, from its id.
+pub(crate) fn cell_of(id: i64) -> i64 {
+    id >> (SEQ_BITS + STREAM_BITS)
+}
+
 /// The number of the interval in the cell, from its id.
 pub(crate) fn seq_of(id: i64) -> u32 {
     (id >> STREAM_BITS) as u32

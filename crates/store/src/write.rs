@@ -1,15 +1,14 @@
 //! Writing a run file: every interval is one transaction.
 
+use crate::batch::{Batch, Change};
 use crate::error::StoreError;
 use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, State, TABLES, interval_id};
 use base::hist::Hist;
 use base::sample::{CpuUse, IntervalSample, StreamSample};
 use base::units::Nanos;
-use rusqlite::{Connection, OpenFlags, Transaction, params};
+use rusqlite::{Connection, OpenFlags, params};
 use serde_json::Value;
-use std::cell::Cell;
 use std::fs::File;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 /// What is known when a run starts.
@@ -428,6 +427,31 @@ impl RunWriter {
         self.wrap("telemetry cannot be written", result)
     }
 
+    /// Stores telemetry of one moment, in one transaction.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn telemetry_rows(
+        &mut self,
+        at: Nanos,
+        rows: &[(String, String, f64)],
+    ) -> Result<(), StoreError> {
+        let own = !self.batch.on.get();
+        if own {
+            let begun = self.connection.execute_batch("BEGIN");
+            self.wrap("telemetry cannot be written", begun)?;
+        }
+        let stored = rows
+            .iter()
+            .try_for_each(|(source, name, value)| self.telemetry(at, source, name, *value));
+        if own {
+            let ended =
+                self.connection.execute_batch(if stored.is_ok() { "COMMIT" } else { "ROLLBACK" });
+            self.wrap("telemetry cannot be written", ended)?;
+        }
+        stored
+    }
+
     /// Adds a verdict on a cell, or on the whole run.
     ///
     /// # Errors
@@ -469,58 +493,6 @@ impl RunWriter {
             Ok(())
         })();
         self.wrap("the end of the run cannot be written", result)
-    }
-}
-
-/// Changes in one transaction.
-#[derive(Default)]
-struct Batch {
-    on: Cell<bool>,
-    open: Cell<bool>,
-    changes: Cell<u32>,
-}
-
-/// Changes of a batch before it is committed.
-const BATCH: u32 = 500;
-
-/// A change of the file: a transaction of its own, or a part of the batch.
-struct Change<'c> {
-    connection: &'c Connection,
-    own: Option<Transaction<'c>>,
-    batch: &'c Batch,
-}
-
-impl<'c> Change<'c> {
-    fn open(connection: &'c Connection, batch: &'c Batch) -> rusqlite::Result<Change<'c>> {
-        let own = match batch.on.get() {
-            false => Some(connection.unchecked_transaction()?),
-            true => None,
-        };
-        if own.is_none() && !batch.open.replace(true) {
-            connection.execute_batch("BEGIN")?;
-        }
-        Ok(Change { connection, own, batch })
-    }
-
-    fn commit(self) -> rusqlite::Result<()> {
-        if let Some(own) = self.own {
-            return own.commit();
-        }
-        self.batch.changes.set(self.batch.changes.get() + 1);
-        if self.batch.changes.get() >= BATCH {
-            self.batch.changes.set(0);
-            self.batch.open.set(false);
-            self.connection.execute_batch("COMMIT")?;
-        }
-        Ok(())
-    }
-}
-
-impl Deref for Change<'_> {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        self.connection
     }
 }
 

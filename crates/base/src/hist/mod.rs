@@ -237,6 +237,22 @@ impl<K: Kind> Hist<K> {
         (self.count - rank >= SAMPLES_BEYOND_MIN).then(|| self.value_at_rank(rank))
     }
 
+    /// [`Hist::percentile_ns`] of rising percents, in one pass.
+    pub fn percentiles_ns<const N: usize>(&self, percents: [f64; N]) -> [Option<u64>; N] {
+        let mut found = [None; N];
+        let mut buckets = self.buckets();
+        let (mut seen, mut value) = (0, self.max_ns);
+        for (percent, found) in percents.into_iter().zip(&mut found) {
+            let Some(rank) = self.rank(percent) else { continue };
+            while seen < rank {
+                let Some((bucket, n)) = buckets.next() else { break };
+                (seen, value) = (seen + n, bucket_mid(bucket).clamp(self.min_ns, self.max_ns));
+            }
+            *found = (self.count - rank >= SAMPLES_BEYOND_MIN).then_some(value);
+        }
+        found
+    }
+
     /// As [`Hist::percentile_ns`] without the rule about samples beyond: for drawing curves only.
     pub fn quantile_ns(&self, percent: f64) -> Option<u64> {
         Some(self.value_at_rank(self.rank(percent)?))
@@ -280,6 +296,18 @@ impl<K: Kind> Hist<K> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn percentiles_in_one_pass_are_those_one_by_one(
+            values in prop::collection::vec((0u64..1 << 40, 1u64..5000), 0..60),
+        ) {
+            let mut hist = Hist::<Service>::new();
+            values.iter().for_each(|(value, n)| hist.record_n(*value, *n));
+            let percents = [0.0, 1.0, 50.0, 99.0, 99.9, 99.99, 100.0];
+            prop_assert_eq!(hist.percentiles_ns(percents), percents.map(|p| hist.percentile_ns(p)));
+        }
+    }
 
     #[test]
     fn buckets_tile_the_range_without_gap() {

@@ -18,6 +18,10 @@ const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
 const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
 const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
 const SETUP_NO_SQARRAY: u32 = 1 << 16;
+/// Entries of 128 bytes.
+pub(super) const SETUP_SQE128: u32 = 1 << 10;
+/// Completions of 32 bytes.
+pub(super) const SETUP_CQE32: u32 = 1 << 11;
 
 const FEAT_EXT_ARG: u32 = 1 << 8;
 const SQ_TASKRUN: u32 = 4;
@@ -259,9 +263,14 @@ fn ladder(poll: bool) -> [u32; 5] {
 impl Ring {
     /// A ring for up to `entries` outstanding requests; `poll` for polled completions.
     pub(crate) fn new(entries: u32, poll: bool) -> io::Result<Ring> {
+        Ring::with_entries(entries, poll, 0)
+    }
+
+    /// As [`Ring::new`], with wider entries.
+    pub(super) fn with_entries(entries: u32, poll: bool, wide: u32) -> io::Result<Ring> {
         let mut last = io::Error::from_raw_os_error(libc::EINVAL);
         for flags in ladder(poll) {
-            match Ring::with_flags(entries, flags) {
+            match Ring::with_flags(entries, flags | wide) {
                 Ok(ring) => return Ok(ring),
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = error,
                 Err(error) => return Err(error),
@@ -287,8 +296,10 @@ impl Ring {
     fn map(fd: OwnedFd, params: &Params) -> io::Result<Ring> {
         let (sq, cq) = (&params.sq_off, &params.cq_off);
         let sq_bytes = sq.array as usize + params.sq_entries as usize * size_of::<u32>();
-        let cq_bytes = cq.cqes as usize + params.cq_entries as usize * size_of::<Cqe>();
-        let entry_bytes = params.sq_entries as usize * SQE_STRIDE;
+        let cq_stride = size_of::<Cqe>() << u32::from(params.flags & SETUP_CQE32 != 0);
+        let sq_stride = SQE_STRIDE << u32::from(params.flags & SETUP_SQE128 != 0);
+        let cq_bytes = cq.cqes as usize + params.cq_entries as usize * cq_stride;
+        let entry_bytes = params.sq_entries as usize * sq_stride;
         // Both rings share one mapping since 5.4.
         let rings = Mapping::new(&fd, sq_bytes.max(cq_bytes), OFF_SQ_RING)?;
         let entries = Mapping::new(&fd, entry_bytes, OFF_SQES)?;
@@ -359,6 +370,22 @@ impl Ring {
 
     pub(crate) fn facts(&self) -> RingFacts {
         self.facts
+    }
+
+    /// The next free entry, which counts as queued from here on; `stride` is what the ring was made
+    /// with.
+    pub(super) fn next_entry(&mut self, stride: usize) -> NonNull<u8> {
+        let index = (self.tail & self.sq_mask) as usize;
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: masked into the array of entries of that stride.
+        unsafe { self.sqes.add(index * stride) }
+    }
+
+    /// A completion at a distance from the oldest; `stride` is what the ring was made with.
+    pub(super) fn completion_entry(&self, index: u32, stride: usize) -> NonNull<u8> {
+        let index = (self.head.wrapping_add(index) & self.cq_mask) as usize;
+        // SAFETY: masked into the array of completions of that stride.
+        unsafe { self.cqes.cast::<u8>().add(index * stride) }
     }
 
     fn enter_raw(&self, submit: u32, wait: u32, flags: u32, argument: u64, size: usize) -> i64 {

@@ -26,7 +26,7 @@ fn usage_of(who: libc::c_int) -> (CpuUse, u64) {
 }
 
 /// CPUs this process may use.
-pub(crate) fn allowed_cpus() -> Vec<usize> {
+pub fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else {
         return vec![0];
     };

@@ -1,6 +1,7 @@
 //! `fathom calibrate`.
 
 use crate::args::Calibrate;
+use crate::commands::resolution;
 use crate::exit::{Exit, usage};
 use crate::print;
 use base::clock::Clock;
@@ -14,6 +15,9 @@ pub(crate) fn run(args: &Calibrate) -> anyhow::Result<Exit> {
     let time = parse_span(&args.time).map_err(|error| usage(format!("--time: {error}")))?;
     if time.0 < 10_000_000 {
         return Err(usage("--time: at least 10ms are needed"));
+    }
+    if let Some(target) = &args.resolution {
+        return resolution::run(args, target);
     }
     let clock = Clock::host();
     let found = calibrate(&clock, Path::new("."), time)?;

@@ -1,12 +1,18 @@
 //! One file a command.
 
 pub(crate) mod calibrate;
+pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod export;
 pub(crate) mod help;
+pub(crate) mod placement;
 pub(crate) mod plans;
+pub(crate) mod report;
+pub(crate) mod resolution;
+pub(crate) mod restore;
 pub(crate) mod resume;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod whatif;
 

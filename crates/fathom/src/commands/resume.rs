@@ -1,7 +1,9 @@
 //! `fathom resume`.
 
 use crate::args::Resume;
-use crate::commands::run::{INTERRUPT, find_targets, finish, ledger_folder, watch_signals};
+use crate::commands::run::{
+    INTERRUPT, find_targets, finish, ledger_folder, settings_folder, watch_signals,
+};
 use crate::exit::{Exit, usage};
 use crate::live::Live;
 use engine::Engine;
@@ -36,6 +38,8 @@ pub(crate) fn run(args: &Resume) -> anyhow::Result<Exit> {
         _ => Engine::Uring,
     };
     let read_only = args.read_only || cut.meta("read_only") == "true";
+    let placement = args.placement.clone();
+    let placement = placement.unwrap_or_else(|| cut.meta("placement").parse().unwrap_or_default());
     drop(cut);
     let found = find_targets(&paths, plan.scratch)?;
     watch_signals()?;
@@ -46,7 +50,11 @@ pub(crate) fn run(args: &Resume) -> anyhow::Result<Exit> {
         read_only,
         engine,
         file: args.run.clone(),
-        ledger: if args.no_ledger { None } else { ledger_folder() },
+        ledger: ledger_folder(args.no_ledger),
+        settings: settings_folder(),
+        telemetry: args.telemetry.0,
+        placement,
+        before: &[],
         reuse: false,
     };
     let mut live = Live::new(args.quiet);

@@ -9,6 +9,7 @@ use base::clock::unix_ms;
 use base::units::Bytes;
 use drive::{Subject, resolve};
 use engine::Engine;
+use plan::Extent;
 use runner::{RunEnd, RunOptions, Targets, default_file_name};
 use sim::VirtualTarget;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,10 @@ pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
     let paths = if args.targets.is_empty() { &here[..] } else { &args.targets };
     let found = find_targets(paths, plan.scratch)?;
     let engine = engine_of(args.engine)?;
+    let (found, before) = match plan.over_provision().filter(|_| !args.read_only) {
+        Some(capacity) => over_provision(found, capacity, &args.destroy)?,
+        None => (found, Vec::new()),
+    };
     let file = run_file(args.output.as_deref(), &plan.name, &found.short_name());
     watch_signals()?;
     let options = RunOptions {
@@ -33,14 +38,19 @@ pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
         read_only: args.read_only,
         engine,
         file: file.clone(),
-        ledger: if args.no_ledger { None } else { ledger_folder() },
+        ledger: ledger_folder(args.no_ledger),
+        settings: settings_folder(),
+        telemetry: args.telemetry.0,
+        placement: args.placement.clone(),
+        before: &before,
         reuse: args.reuse,
     };
     let mut live = Live::new(args.quiet);
+    let was_there = file.exists();
     let result = runner::run(&options, &mut live, &INTERRUPT);
     live.finish();
     let end = result.inspect_err(|_error| {
-        if file.exists() {
+        if file.exists() && !was_there {
             eprintln!("fathom: what was measured is kept in {}", file.display());
         }
     })?;
@@ -106,6 +116,34 @@ pub(crate) fn find_targets(paths: &[PathBuf], scratch: Bytes) -> anyhow::Result<
     Ok(Found::Host(subjects))
 }
 
+/// Makes the targets anew with a smaller capacity. Gives them as they are then, and what was done.
+fn over_provision(
+    found: Found,
+    capacity: Extent,
+    destroy: &[String],
+) -> anyhow::Result<(Found, Vec<String>)> {
+    match found {
+        Found::Virtual(drives) => {
+            let smaller = |drive: &VirtualTarget| drive.over_provisioned(capacity).map_err(usage);
+            let drives = drives.iter().map(smaller).collect::<anyhow::Result<Vec<_>>>()?;
+            let said = drives.iter().map(|d| format!("{}: {} usable", d.name, d.size())).collect();
+            Ok((Found::Virtual(drives), said))
+        }
+        Found::Host(subjects) => {
+            let (mut paths, mut said) = (Vec::new(), Vec::new());
+            for subject in &subjects {
+                let (path, text) = runner::over_provision(subject, capacity, destroy)?;
+                // Should the run not start, it is said all the same.
+                eprintln!("fathom: {text}");
+                paths.push(path);
+                said.push(text);
+            }
+            drop(subjects);
+            Ok((find_targets(&paths, Bytes(0))?, said))
+        }
+    }
+}
+
 fn engine_of(name: EngineName) -> anyhow::Result<Engine> {
     let engine = match name {
         EngineName::Uring => Engine::Uring,
@@ -118,11 +156,22 @@ fn engine_of(name: EngineName) -> anyhow::Result<Engine> {
     Ok(engine)
 }
 
-/// Where the ledger is: the state folder of the user (XDG base directories).
-pub(crate) fn ledger_folder() -> Option<PathBuf> {
+/// Where what outlasts a run is kept: the state folder of the user (XDG base directories).
+pub(crate) fn state_folder() -> Option<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let state = from("XDG_STATE_HOME").or_else(|| Some(from("HOME")?.join(".local/state")))?;
-    Some(state.join("fathom/ledger"))
+    Some(state.join("fathom"))
+}
+
+/// Where the ledger is, when one is kept.
+pub(crate) fn ledger_folder(without: bool) -> Option<PathBuf> {
+    Some(state_folder()?.join("ledger")).filter(|_| !without)
+}
+
+/// Where changed settings of drives are remembered. Without a home it is a folder of this boot: a
+/// power cycle resets what is set.
+pub(crate) fn settings_folder() -> PathBuf {
+    state_folder().unwrap_or_else(|| PathBuf::from("/run/fathom")).join("settings")
 }
 
 /// Two names of one target.

@@ -3,17 +3,18 @@
 
 use crate::args::Whatif;
 use crate::commands::load_plan;
+use crate::commands::run::{INTERRUPT, watch_signals};
 use crate::exit::{Exit, usage};
 use crate::print;
 use base::units::{format_rate, three_digits};
 use engine::Engine;
-use plan::Plan;
+use plan::{Placement, Plan};
 use runner::{Progress, RunOptions, Targets};
-use serde_json::json;
+use serde_json::{Value, json};
 use sim::{Profile, VirtualTarget};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use store::RunFile;
+use std::sync::atomic::Ordering;
+use store::{RunFile, State};
 
 /// Simulated I/Os behind an entry of a table: enough for rates, which is what is compared.
 const SAMPLES: u32 = 10_000;
@@ -34,10 +35,17 @@ pub(crate) fn run(args: &Whatif) -> anyhow::Result<Exit> {
     let (base, changed) = setups(args)?;
     let envelope = base.profile.envelope();
     let mut rows: Vec<Row> = Vec::new();
+    let mut invalid = false;
+    watch_signals()?;
     for (why, profile) in &envelope {
         eprintln!("fathom: {}: {why}", plan.name);
-        let before = cells_of(&plan, &base, profile)?;
-        let after = cells_of(&plan, &changed, profile)?;
+        let Some((before, valid)) = cells_of(&plan, &base, profile)? else {
+            return Ok(Exit::Interrupted);
+        };
+        let Some((after, valid_after)) = cells_of(&plan, &changed, profile)? else {
+            return Ok(Exit::Interrupted);
+        };
+        invalid |= !(valid && valid_after);
         for (name, describe, iops) in before {
             let Some((_, _, then)) = after.iter().find(|(other, ..)| *other == name) else {
                 continue;
@@ -51,8 +59,8 @@ pub(crate) fn run(args: &Whatif) -> anyhow::Result<Exit> {
             }
         }
     }
-    show(args, &base, &changed, &envelope, &rows)?;
-    Ok(Exit::Done)
+    show(args, (&base, &changed), &envelope, &rows, !invalid)?;
+    Ok(if invalid { Exit::NotValid } else { Exit::Done })
 }
 
 /// The drive as it is, and as it would be.
@@ -69,13 +77,15 @@ fn setups(args: &Whatif) -> anyhow::Result<(VirtualTarget, VirtualTarget)> {
     Ok((parse(&text)?, parse(&changed)?))
 }
 
-/// Runs the plan; gives name, load and IOPS of each cell that counts, over the window of its rounds.
+/// Name, load and IOPS of the cells of a run, and whether the run is valid.
+type Cells = (Vec<(String, String, f64)>, bool);
+
+/// Runs the plan; gives each cell that counts, over the window of its rounds; none when interrupted.
 fn cells_of(
     plan: &Plan,
     target: &VirtualTarget,
     profile: &Profile,
-) -> anyhow::Result<Vec<(String, String, f64)>> {
-    static RUNS: AtomicBool = AtomicBool::new(false);
+) -> anyhow::Result<Option<Cells>> {
     let file = scratch_file();
     let targets = [VirtualTarget { profile: profile.clone(), ..target.clone() }];
     let options = RunOptions {
@@ -86,10 +96,20 @@ fn cells_of(
         engine: Engine::Uring,
         file: file.clone(),
         ledger: None,
+        settings: PathBuf::new(),
+        telemetry: None,
+        placement: Placement::default(),
+        before: &[],
         reuse: false,
     };
-    let result = runner::run(&options, &mut |_: Progress<'_>| {}, &RUNS);
-    let cells = result.map_err(anyhow::Error::from).and_then(|_| Ok(read(&RunFile::open(&file)?)));
+    let result = runner::run(&options, &mut |_: Progress<'_>| {}, &INTERRUPT);
+    let cells = result.map_err(anyhow::Error::from).and_then(|end| match end.state {
+        State::Interrupted => Ok(None),
+        State::Done | State::Invalid => {
+            Ok(Some((read(&RunFile::open(&file)?), end.state == State::Done)))
+        }
+        _ => Err(anyhow::anyhow!("{}: {}", target.name, end.message.unwrap_or_default())),
+    });
     remove(&file);
     cells
 }
@@ -132,36 +152,44 @@ fn widened(values: impl Iterator<Item = f64>, error_percent: f64) -> (f64, f64) 
     (least * (1.0 - error_percent / 100.0), most * (1.0 + error_percent / 100.0))
 }
 
-fn show(
-    args: &Whatif,
-    base: &VirtualTarget,
-    changed: &VirtualTarget,
+fn ratio(row: &Row, error_percent: f64) -> (f64, f64) {
+    let ratios = row.after.iter().zip(&row.before).map(|(after, before)| after / before);
+    widened(ratios, error_percent)
+}
+
+fn as_json(
+    (base, changed): (&VirtualTarget, &VirtualTarget),
     envelope: &[(String, Profile)],
     rows: &[Row],
+    valid: bool,
+) -> Value {
+    let error = base.profile.error_percent();
+    let span = |values: &[f64]| <[f64; 2]>::from(widened(values.iter().copied(), error));
+    let row = |row: &Row| {
+        json!({
+            "cell": row.name, "load": row.describe, "before_iops": span(&row.before),
+            "after_iops": span(&row.after), "ratio": <[f64; 2]>::from(ratio(row, error)),
+        })
+    };
+    json!({
+        "fathom_json": report::JSON_VERSION,
+        "profile": base.profile.name, "before": base.name, "after": changed.name,
+        "constants": envelope.iter().map(|(why, _)| why).collect::<Vec<_>>(),
+        "error_percent": error, "valid": valid,
+        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+fn show(
+    args: &Whatif,
+    (base, changed): (&VirtualTarget, &VirtualTarget),
+    envelope: &[(String, Profile)],
+    rows: &[Row],
+    valid: bool,
 ) -> anyhow::Result<()> {
     let error = base.profile.error_percent();
-    let ratio = |row: &Row| {
-        widened(row.after.iter().zip(&row.before).map(|(after, before)| after / before), error)
-    };
     if args.json {
-        let row = |row: &Row| {
-            let ((b0, b1), (a0, a1)) = (
-                widened(row.before.iter().copied(), error),
-                widened(row.after.iter().copied(), error),
-            );
-            let (r0, r1) = ratio(row);
-            json!({
-                "cell": row.name, "load": row.describe, "before_iops": [b0, b1],
-                "after_iops": [a0, a1], "ratio": [r0, r1],
-            })
-        };
-        return Ok(print::json(&json!({
-            "fathom_json": report::JSON_VERSION,
-            "profile": base.profile.name, "before": base.name, "after": changed.name,
-            "constants": envelope.iter().map(|(why, _)| why).collect::<Vec<_>>(),
-            "error_percent": error,
-            "rows": rows.iter().map(row).collect::<Vec<_>>(),
-        }))?);
+        return Ok(print::json(&as_json((base, changed), envelope, rows, valid))?);
     }
     let span = |(least, most): (f64, f64), text: &dyn Fn(f64) -> String| {
         format!("{} .. {}", text(least), text(most))
@@ -172,7 +200,7 @@ fn show(
             row.describe.clone(),
             span(widened(row.before.iter().copied(), error), &format_rate),
             span(widened(row.after.iter().copied(), error), &format_rate),
-            span(ratio(row), &three_digits),
+            span(ratio(row, error), &three_digits),
         ]
     };
     let body: Vec<Vec<String>> = rows.iter().map(line).collect();
@@ -188,5 +216,10 @@ fn show(
          made from.\n",
         envelope.len()
     ));
+    if !valid {
+        text.push_str(
+            "NOT VALID: at least one of the runs is not valid by its own method (steady state).\n",
+        );
+    }
     Ok(print::out(&text)?)
 }

@@ -320,14 +320,18 @@ fn read_block(value: &Value<'_>) -> Option<Bytes> {
 }
 
 /// `["10%", "50%"]`, `["0", "1GiB"]`, or one value for "from the start up to".
-fn read_range(value: &Value<'_>) -> Option<(Extent, Extent)> {
-    let extent = |value: &Value<'_>| match &value.raw {
+/// A share of a target, or bytes of it.
+pub(super) fn read_extent(value: &Value<'_>) -> Option<Extent> {
+    match &value.raw {
         Raw::Text(text) if text.trim().ends_with('%') => value.percent(100.0).map(Extent::Percent),
         _ => value.bytes().map(Extent::Bytes),
-    };
+    }
+}
+
+fn read_range(value: &Value<'_>) -> Option<(Extent, Extent)> {
     let range = match value.items().as_slice() {
-        [end] => (Extent::Percent(0.0), extent(end)?),
-        [start, end] => (extent(start)?, extent(end)?),
+        [end] => (Extent::Percent(0.0), read_extent(end)?),
+        [start, end] => (read_extent(start)?, read_extent(end)?),
         _ => {
             value.error("a range is an end or a start and an end, such as [\"0%\", \"25%\"]");
             return None;

@@ -1,11 +1,13 @@
 //! Verbs of a method: `purge`, `set`, `rounds`, `points`, `plan`, and `until` of a load.
 
+use super::load::read_extent;
 use super::read_name;
 use super::step::nested_steps;
 use crate::builtin::find_builtin;
 use crate::method::*;
 use crate::model::{Claim, Coordinate, Step};
-use crate::reader::{Raw, Table, Value, unknown};
+use crate::placement::Placement;
+use crate::reader::{Table, Value, unknown};
 use base::units::Nanos;
 
 const PURGES: [(&str, Purge); 5] = [
@@ -34,11 +36,54 @@ pub(super) fn read_set(table: &mut Table<'_>) -> Option<Setting> {
     let value = table.take("set")?;
     let mut fields = value.table("set")?;
     let write_cache = fields.take("write_cache").and_then(|v| v.word(&SWITCH));
+    let power_state = fields.take("power_state").and_then(|v| v.count(0, 31)).map(|n| n as u8);
+    let power_w = fields.take("power").and_then(|v| read_watts(&v));
+    let thermal_c = fields.take("thermal").and_then(|v| read_thermal(&v));
+    let over_provision = fields.take("over_provision").and_then(|v| read_extent(&v));
+    let placement = fields.take("placement").and_then(|v| read_placement(&v));
     fields.finish();
-    if write_cache.is_none() {
-        value.error("`set` needs what is to be set: write_cache = \"on\" or \"off\"");
+    let setting =
+        Setting { write_cache, power_state, power_w, thermal_c, over_provision, placement };
+    if setting == Setting::default() {
+        value.error(
+            "`set` needs what is to be set: write_cache, power_state, power, thermal, \
+             over_provision, placement",
+        );
     }
-    Some(Setting { write_cache })
+    if setting.power_state.is_some() && setting.power_w.is_some() {
+        value.error("`power_state` and `power` set the same: leave one out");
+    }
+    Some(setting)
+}
+
+fn read_watts(value: &Value<'_>) -> Option<f64> {
+    let text = value.text()?;
+    let watts = text.trim().strip_suffix(['W', 'w']).and_then(|n| n.trim().parse::<f64>().ok());
+    let sane = watts.filter(|watts| (0.1..=1000.0).contains(watts));
+    if sane.is_none() {
+        value.error(format!("`{text}`: a power is 0.1 W to 1000 W, such as \"15W\""));
+    }
+    sane
+}
+
+/// `["60C", "70C"]`: throttle lightly, heavily.
+fn read_thermal(value: &Value<'_>) -> Option<(u16, u16)> {
+    let celsius = |value: &Value<'_>| {
+        let text = value.text()?;
+        text.trim().strip_suffix(['C', 'c'])?.trim().parse::<u16>().ok().filter(|c| *c <= 150)
+    };
+    let limits = match value.items().as_slice() {
+        [light, heavy] => celsius(light).zip(celsius(heavy)).filter(|(a, b)| a < b),
+        _ => None,
+    };
+    if limits.is_none() {
+        value.error("`thermal` is two rising temperatures up to 150C, such as [\"60C\", \"70C\"]");
+    }
+    limits
+}
+
+fn read_placement(value: &Value<'_>) -> Option<Placement> {
+    value.text()?.parse().map_err(|error: String| value.error(error)).ok()
 }
 
 fn read_figure(value: &Value<'_>) -> Option<Figure> {
@@ -267,25 +312,21 @@ pub(super) fn read_plan_step(table: &mut Table<'_>, level: usize) -> Option<(Vec
     let mut claim = plan.claim.unwrap_or_default();
     let mut steps = plan.steps;
     for left_out in &skip {
-        let before = steps.len();
-        drop_step(&mut steps, left_out);
-        if steps.len() < before || !matches!(value.raw, Raw::Other(_)) {
-            claim.deviations.push(format!("step {left_out} of {name} is left out"));
+        match drop_step(&mut steps, left_out) {
+            0 => value.error(format!("`skip`: plan `{name}` has no step `{left_out}`")),
+            _ => claim.deviations.push(format!("step {left_out} of {name} is left out")),
         }
     }
     Some((steps, claim))
 }
 
-/// Leaves the steps of a name out, wherever they stand.
-fn drop_step(steps: &mut Vec<Step>, name: &str) {
-    use crate::model::Verb;
+/// Leaves the steps of a name out, wherever they stand; gives how many there were.
+fn drop_step(steps: &mut Vec<Step>, name: &str) -> usize {
+    let before = steps.len();
     steps.retain(|step| step.name != name);
-    for step in steps {
-        match &mut step.verb {
-            Verb::Group(inner) => drop_step(inner, name),
-            Verb::Repeat(repeat) => drop_step(&mut repeat.steps, name),
-            Verb::Rounds(rounds) => drop_step(&mut rounds.steps, name),
-            _ => {}
-        }
+    let mut dropped = before - steps.len();
+    for children in steps.iter_mut().filter_map(|step| step.verb.children_mut()) {
+        dropped += drop_step(children, name);
     }
+    dropped
 }

@@ -24,29 +24,25 @@ pub(super) fn arrival(value: &Value<'_>) -> Option<Arrival> {
 }
 
 /// Reads the steps of a plan, which is `plans` levels down in plans; names must differ. The claims of
-/// plans among them go to `claims`, by step.
-pub(super) fn read_steps(
-    value: &Value<'_>,
-    plans: usize,
-    claims: &mut Vec<(String, Claim)>,
-) -> Vec<Step> {
-    steps_of(value, 0, &mut |table: &mut Table<'_>, name: &str| {
+/// plans among them go to `claims`.
+pub(super) fn read_steps(value: &Value<'_>, plans: usize, claims: &mut Vec<Claim>) -> Vec<Step> {
+    steps_of(value, 0, &mut |table: &mut Table<'_>| {
         let (steps, claim) = read_plan_step(table, plans)?;
-        claims.push((name.to_owned(), claim));
+        claims.push(claim);
         Some(Verb::Group(steps))
     })
 }
 
 /// Reads the children of a step; a whole plan cannot be one of them.
 pub(super) fn nested_steps(value: &Value<'_>, level: usize) -> Vec<Step> {
-    steps_of(value, level, &mut |table: &mut Table<'_>, _: &str| {
+    steps_of(value, level, &mut |table: &mut Table<'_>| {
         table.error("`plan` stands at the top level of a plan only");
         None
     })
 }
 
 /// Reads a `plan` step.
-type PlanReader<'r> = &'r mut dyn FnMut(&mut Table<'_>, &str) -> Option<Verb>;
+type PlanReader<'r> = &'r mut dyn FnMut(&mut Table<'_>) -> Option<Verb>;
 
 fn steps_of(value: &Value<'_>, level: usize, plan: PlanReader<'_>) -> Vec<Step> {
     if level > NESTING_MAX {
@@ -89,7 +85,7 @@ fn read_step(
         ["set"] => read_set(&mut table).map(Verb::Set),
         ["rounds"] => read_rounds(&mut table, level).map(Verb::Rounds),
         ["points"] => read_points(&mut table, level).map(Verb::Points),
-        ["plan"] => plan(&mut table, named.as_deref().unwrap_or_default()),
+        ["plan"] => plan(&mut table),
         ["idle"] => table.take("idle").and_then(|v| v.span()).map(Verb::Idle),
         [] => {
             table.error(format!("a step needs a verb: one of {}", VERBS.join(", ")));

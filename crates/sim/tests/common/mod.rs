@@ -51,13 +51,17 @@ impl Bench {
         Bench { backend: VirtualBackend::new(&[target], clock), seed: 1 }
     }
 
-    /// Runs a load given as the fields of a TOML table.
+    /// Runs a load given as the fields of a TOML table, or several as an array of such tables.
     pub(crate) fn run(&mut self, load: &str) -> Got {
         self.end(load).0
     }
 
     pub(crate) fn end(&mut self, load: &str) -> (Got, CellEnd) {
-        let text = format!("name=\"t\"\n[[step]]\nload={{{load}}}");
+        let load = match load.starts_with('[') {
+            true => load.to_owned(),
+            false => format!("{{{load}}}"),
+        };
+        let text = format!("name=\"t\"\n[[step]]\nload={load}");
         let plan = plan::parse("t", &text, &[]).unwrap_or_else(|error| panic!("{error}"));
         let Verb::Load(Cell { loads, window, .. }) = plan.steps[0].verb.clone() else {
             panic!("a load")
