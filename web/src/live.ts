@@ -9,7 +9,7 @@ interface Step {
   state: string; cells: number; round: number;
 }
 interface Change {
-  anew?: boolean; error?: string; head?: any; columns?: string[]; state?: string; state_line?: string;
+  anew?: boolean; behind?: boolean; error?: string; head?: any; columns?: string[]; state?: string; state_line?: string;
   totals?: number[]; outline?: Partial<Step>[]; left?: any; now?: any;
   course?: { from: number; each: number; points: (number | null)[][] };
   cells?: any[]; events?: any[]; verdicts?: any[];
@@ -93,6 +93,7 @@ export class LivePage {
       setText(this.link, change.error);
       return;
     }
+    if (change.behind) setText(this.link, 'reading the run file');
     if (change.anew) this.anew(change);
     if (change.state) {
       this.state.className = `state ${change.state}`;

@@ -2,8 +2,9 @@
 //! still, in pairs of random order within one run, with the interval of their ratio. The workers leave no CPU
 //! idle: whatever the server and its viewers use is taken from them.
 //!
-//! `cargo run --release -p bench --bin viewers [PAIRS [TARGET]]`; a pair takes six seconds. Without a target a
-//! sparse file is read (no drive). Needs the release build of `fathom` (`FATHOM_BIN`, or beside this program).
+//! `cargo run --release -p bench --bin viewers [PAIRS [TARGET]]`; a pair takes six seconds. Without a
+//! target a sparse file is read (no drive). Needs the release build of `fathom`: `FATHOM_BIN`, or beside
+//! this program.
 
 use analysis::Ratio;
 use base::clock::Clock;

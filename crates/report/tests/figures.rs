@@ -1,7 +1,7 @@
 //! Golden pictures: a change of what is drawn is a change that is looked at.
 
 use report::chart::{
-    Axis, Chart, Columns, Figure, Grid, Mark, Place, Scale, Series, Side, Style, Unit,
+    Axis, Chart, Columns, Figure, Grid, Lane, Mark, Place, Scale, Series, Side, Style, Unit,
 };
 
 fn golden(name: &str, figure: impl Into<Figure>) {
@@ -89,6 +89,20 @@ fn a_map_of_latencies_and_columns_in_space() {
             log: true,
             meaning: "I/Os in a field".into(),
             points: Some(("largest".into(), vec![(10.0, 5e6), (40.0, 2e6)])),
+            lanes: vec![Lane {
+                unit: Unit::Celsius,
+                lines: vec![Series::new(
+                    "temperature",
+                    Style::Line,
+                    1,
+                    (0..60).map(|n| (f64::from(n), 40.0 + f64::from(n % 20))).collect(),
+                )],
+            }],
+            marks: vec![
+                (12.0, "throttled".into()),
+                (14.0, "and again".into()),
+                (55.0, "cooler".into()),
+            ],
         },
     );
     golden(

@@ -81,9 +81,16 @@ impl Feed {
         (view.whole().to_string().into(), self.changes.subscribe())
     }
 
-    /// The run as it stands.
+    /// The run as it stands, once all of it is read.
     pub(crate) fn whole(&self) -> serde_json::Value {
-        hold(&self.view).whole()
+        loop {
+            let view = hold(&self.view);
+            if !view.behind || !self.path.exists() {
+                return view.whole();
+            }
+            drop(view);
+            std::thread::sleep(TICK / 20);
+        }
     }
 
     /// For a monitoring system: state, plan and target, figures.
@@ -94,8 +101,10 @@ impl Feed {
 
     fn follow(&self) {
         loop {
-            std::thread::sleep(TICK);
-            {
+            // What is there already is read without a pause but for others.
+            let behind = hold(&self.view).behind;
+            std::thread::sleep(if behind { TICK / 200 } else { TICK });
+            if !behind {
                 let mut unwatched = hold(&self.unwatched);
                 *unwatched = if self.changes.receiver_count() > 0 { 0 } else { *unwatched + 1 };
                 if *unwatched > UNWATCHED_MAX {

@@ -13,6 +13,9 @@ use store::{CellRecord, Mark, News, RunFile, State, StoreError, news};
 /// Cells, events and verdicts that a new viewer gets: the last ones.
 const LAST: usize = 500;
 
+/// Rows that are read at once: a run of days is shown from the first look on, and grows.
+const ROWS_MAX: usize = 40_000;
+
 /// The running cell.
 #[derive(Clone, Debug, Default)]
 struct Running {
@@ -32,6 +35,8 @@ pub(crate) struct View {
     head: Value,
     outline: Option<Outline>,
     pub(crate) state: Option<State>,
+    /// More is in the file than was read.
+    pub(crate) behind: bool,
     running: BTreeMap<i64, Running>,
     current: Option<(i64, Value)>,
     pub(crate) course: Course,
@@ -77,6 +82,7 @@ impl View {
             head: head_of(name, &run),
             outline: outline_of(&run),
             state: None,
+            behind: false,
             running: BTreeMap::new(),
             current: None,
             course: Course::new(),
@@ -95,10 +101,11 @@ impl View {
         let first = mark == Mark::default();
         let before = self.state;
         let (course, running, gauges) = (&mut self.course, &mut self.running, &mut self.gauges);
-        let found = news(path, &mut mark, |cell, sample| {
+        let found = news(path, &mut mark, ROWS_MAX, |cell, sample| {
             take(course, running.entry(cell).or_default(), gauges, sample);
         })?;
         self.mark = mark;
+        let before = (before, std::mem::replace(&mut self.behind, found.more));
         if found.anew && !first {
             // It goes on: cells of before may be repeated now.
             (self.cells, self.events, self.verdicts) = Default::default();
@@ -109,7 +116,7 @@ impl View {
         self.state = Some(found.state);
         let anew = found.anew;
         self.add(found);
-        if quiet && !self.course.has_changed() && before == self.state {
+        if quiet && !self.course.has_changed() && before == (self.state, self.behind) {
             return Ok(None);
         }
         let change = self.tell(anew);
@@ -183,6 +190,7 @@ impl View {
             all.insert("columns".into(), json!(COLUMNS));
         }
         all.insert("state".into(), state.word().into());
+        all.insert("behind".into(), self.behind.into());
         all.insert("state_line".into(), report::state_line(state).into());
         let totals = [self.cells.len(), self.events.len(), self.verdicts.len()];
         all.insert("totals".into(), json!(totals));

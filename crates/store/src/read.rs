@@ -233,14 +233,17 @@ impl RunFile {
         mut each: impl FnMut(IntervalSample),
     ) -> Result<(), StoreError> {
         let range = interval_id(cell, first, 0)..interval_id(cell + 1, 0, 0);
-        self.each_between(range, |_, sample| each(sample))
+        self.each_between(range, |_, sample| {
+            each(sample);
+            true
+        })
     }
 
-    /// Intervals with ids in `range`, of whichever cells.
+    /// Intervals with ids in `range`, of whichever cells, until `each` wants no more.
     pub(crate) fn each_between(
         &self,
         range: Range<i64>,
-        mut each: impl FnMut(i64, IntervalSample),
+        mut each: impl FnMut(i64, IntervalSample) -> bool,
     ) -> Result<(), StoreError> {
         let wrap = self.cannot("intervals cannot be read");
         let mut query = self
@@ -259,13 +262,17 @@ impl RunFile {
                 }
                 _ => {
                     sample.streams.push(stream);
-                    if let Some((of, done)) = open.replace((cell, sample)) {
-                        each(of, done);
+                    if let Some((of, done)) = open.replace((cell, sample))
+                        && !each(of, done)
+                    {
+                        return Ok(());
                     }
                 }
             }
         }
-        open.into_iter().for_each(|(of, done)| each(of, done));
+        if let Some((of, done)) = open {
+            each(of, done);
+        }
         Ok(())
     }
 

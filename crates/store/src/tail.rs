@@ -12,6 +12,7 @@ use std::path::Path;
 /// How far a run file has been read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
+    begun: bool,
     cell: i64,
     interval: i64,
     event: i64,
@@ -25,6 +26,8 @@ pub struct News {
     pub state: State,
     /// Cells, events and verdicts were read from the beginning: what was known of them no longer holds.
     pub anew: bool,
+    /// There were more intervals than were wanted at once.
+    pub more: bool,
     /// Cells that began or changed; those that ended have their totals.
     pub cells: Vec<CellRecord>,
     /// Events in order.
@@ -34,13 +37,14 @@ pub struct News {
 }
 
 /// Reads what was written after `mark` and moves it on. `each` is given the new intervals with the
-/// number of their cell, in order.
+/// number of their cell, in order: about `rows_max` rows of them, a row being one stream's.
 ///
 /// # Errors
 /// When the file cannot be read. The mark then stays where it was.
 pub fn news(
     path: &Path,
     mark: &mut Mark,
+    rows_max: usize,
     mut each: impl FnMut(i64, IntervalSample),
 ) -> Result<News, StoreError> {
     let run = RunFile::bare(path)?;
@@ -51,11 +55,12 @@ pub fn news(
     let mut next = mark.clone();
     let (event, mut events) = read_events(&run.connection, mark.event).map_err(wrap)?;
     // A run that goes on marks cells of before as repeated and takes its verdicts back.
-    let goes_on = mark.event > 0 && events.iter().any(|event| event.kind == "resume");
-    let anew = goes_on || *mark == Mark::default();
+    let goes_on = mark.begun && events.iter().any(|event| event.kind == "resume");
+    let anew = goes_on || !mark.begun;
+    next.begun = true;
     next.event = event;
     if goes_on {
-        next = Mark { interval: mark.interval, ..Mark::default() };
+        next = Mark { begun: true, interval: mark.interval, ..Mark::default() };
         (next.event, events) = read_events(&run.connection, 0).map_err(wrap)?;
     }
     let mut cells = read_cells(&run.connection, next.cell).map_err(wrap)?;
@@ -68,12 +73,14 @@ pub fn news(
     };
     let verdicts;
     (next.verdict, verdicts) = read_verdicts(&run.connection, next.verdict).map_err(wrap)?;
-    let mut last = next.interval;
+    let (mut last, mut rows) = (next.interval, 0);
     run.each_between(next.interval..i64::MAX, |cell, sample| {
         last = interval_id(cell, sample.seq + 1, 0);
+        rows += sample.streams.len();
         each(cell, sample);
+        rows < rows_max
     })?;
     next.interval = last;
     *mark = next;
-    Ok(News { state: run.state, anew, cells, events, verdicts })
+    Ok(News { state: run.state, anew, more: rows >= rows_max, cells, events, verdicts })
 }

@@ -6,7 +6,8 @@ use base::units::Nanos;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use store::{
-    CellHead, CellSums, RunFile, RunHead, RunWriter, State, StoreError, StreamHead, TargetHead,
+    CellHead, CellSums, Mark, RunFile, RunHead, RunWriter, State, StoreError, StreamHead,
+    TargetHead, news,
 };
 
 fn head() -> RunHead {
@@ -248,4 +249,66 @@ fn an_empty_histogram_takes_one_byte() {
     let mut bytes = Vec::new();
     Hist::<base::hist::Service>::new().encode_into(&mut bytes);
     assert_eq!(bytes.len(), 1);
+}
+
+#[test]
+fn what_is_new_is_told_once_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.fathom");
+    let mut run = RunWriter::create(&path, &head(), &targets()).unwrap();
+    let mut mark = Mark::default();
+    let look = |mark: &mut Mark, most: usize| {
+        let mut seen = Vec::new();
+        let found = news(&path, mark, most, |cell, sample| seen.push((cell, sample.seq))).unwrap();
+        (found, seen)
+    };
+    let (first, seen) = look(&mut mark, 100);
+    assert!(first.anew && first.cells.is_empty() && seen.is_empty());
+    let cell_1 = run.start_cell(&cell("first")).unwrap();
+    for seq in 0..5 {
+        run.add_interval(cell_1, &sample(seq, seq == 0)).unwrap();
+    }
+    run.event(Nanos(5), Some(cell_1), "note", "one").unwrap();
+    // Two rows at a time.
+    let (found, seen) = look(&mut mark, 2);
+    assert!(!found.anew && found.more, "more rows are there");
+    assert_eq!(found.events.len(), 1);
+    assert_eq!(seen, [(cell_1, 0), (cell_1, 1)]);
+    assert_eq!(look(&mut mark, 2).1, [(cell_1, 2), (cell_1, 3)]);
+    let (found, seen) = look(&mut mark, 2);
+    assert_eq!((found.more, seen), (false, vec![(cell_1, 4)]));
+    assert!(found.events.is_empty(), "an event is told once");
+    assert_eq!(found.cells[0].status, "running");
+    assert_eq!(found.state, State::Running);
+    let sums = CellSums {
+        totals: &[sample(1, false).streams.remove(0)],
+        through_seq: 4,
+        len: Nanos(4_000_000_000),
+        intervals: 4,
+        cpu: CpuUse { user_ns: 20, system_ns: 40 },
+    };
+    run.end_cell(cell_1, Nanos(4000), "done", None, &json!({}), &sums).unwrap();
+    run.verdict(Some(cell_1), "schedule", "pass", "kept", &json!({})).unwrap();
+    let cell_2 = run.start_cell(&cell("second")).unwrap();
+    run.add_interval(cell_2, &sample(0, false)).unwrap();
+    let (found, seen) = look(&mut mark, 100);
+    assert_eq!(seen, [(cell_2, 0)]);
+    let told: Vec<(&str, usize)> =
+        found.cells.iter().map(|cell| (cell.status.as_str(), cell.totals.len())).collect();
+    assert_eq!(told, [("done", 1), ("running", 0)], "the sums of what ended");
+    assert_eq!(found.verdicts.len(), 1);
+    drop(run);
+    assert_eq!(look(&mut mark, 100).0.state, State::CutOff);
+    // It goes on: what was known of cells, events and verdicts is told anew, intervals are not.
+    let mut run = RunWriter::resume(&path).unwrap();
+    run.event(Nanos(9), None, "resume", "the run was cut off; it goes on").unwrap();
+    run.mark_repeated(cell_2, "was cut").unwrap();
+    let cell_3 = run.start_cell(&cell("second")).unwrap();
+    run.add_interval(cell_3, &sample(0, false)).unwrap();
+    let (found, seen) = look(&mut mark, 100);
+    assert!(found.anew);
+    let told: Vec<&str> = found.cells.iter().map(|cell| cell.status.as_str()).collect();
+    assert_eq!(told, ["done", "repeated", "running"]);
+    assert_eq!((found.events.len(), found.state), (2, State::Running));
+    assert_eq!(seen, [(cell_3, 0)]);
 }

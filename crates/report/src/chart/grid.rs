@@ -2,6 +2,7 @@
 
 use super::scale::{Scale, Span, Unit};
 use super::svg::{LETTER, WIDTH, escape, head, text};
+use super::{Series, thin};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -26,6 +27,19 @@ pub struct Grid {
     pub meaning: String,
     /// Points on top of it: name, and (x, y) in the axes' values.
     pub points: Option<(String, Vec<(f64, f64)>)>,
+    /// Lines below it, on the same axis across.
+    pub lanes: Vec<Lane>,
+    /// Words below it, each at a place across.
+    pub marks: Vec<(f64, String)>,
+}
+
+/// Lines on the axis across of a map, with a scale of their own.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lane {
+    /// What their values are.
+    pub unit: Unit,
+    /// The lines.
+    pub lines: Vec<Series>,
 }
 
 /// An axis of a map.
@@ -47,6 +61,13 @@ const LEFT: f64 = 78.0;
 const TOP: f64 = 34.0;
 const RIGHT: f64 = 22.0;
 const BOTTOM: f64 = 76.0;
+/// Height of a lane, and between two.
+const LANE: f64 = 46.0;
+const GAP: f64 = 8.0;
+/// Height of a line of words.
+const WORDS: f64 = 15.0;
+/// Lines of words at most.
+const WORD_LINES: usize = 4;
 
 /// From dark to light, even steps in lightness, readable without colours too.
 pub(super) fn color(share: f64) -> String {
@@ -69,7 +90,8 @@ impl Grid {
         let rows = self.values.len().max(1) as f64;
         let plot_height = if self.texts.is_empty() { 270.0 } else { (rows * 30.0).max(90.0) };
         let plot_width = WIDTH - LEFT - RIGHT;
-        let height = TOP + plot_height + BOTTOM;
+        let below = self.lanes.len() as f64 * (LANE + GAP) + self.word_lines(plot_width) * WORDS;
+        let height = TOP + plot_height + below + BOTTOM;
         let mut out = head(id, height, &self.title, &self.note);
         out.push_str(&text(LEFT, 20.0, "title", "start", &self.title));
         let _ = write!(
@@ -96,7 +118,8 @@ impl Grid {
             let _ = write!(out, "<path class=\"p\" style=\"stroke-width:4\" d=\"{d}\"/></g>");
         }
         out.push_str("</g></g>");
-        self.labels(&mut out, plot_width, plot_height);
+        self.lanes(&mut out, plot_width, TOP + plot_height);
+        self.labels(&mut out, plot_width, plot_height, below);
         self.key(&mut out, height);
         out.push_str("</svg>");
         out
@@ -159,7 +182,45 @@ impl Grid {
         }
     }
 
-    fn labels(&self, out: &mut String, width: f64, height: f64) {
+    /// The lanes below the map, then the words, each with a line up through all of it.
+    fn lanes(&self, out: &mut String, width: f64, top: f64) {
+        let across = self.columns.span();
+        let mut y = top;
+        for lane in &self.lanes {
+            y += GAP;
+            lane.draw(out, &across, (width, y));
+            y += LANE;
+        }
+        for ((at, words), line) in self.marks.iter().zip(self.places(width)) {
+            let (Some(share), Some(line)) = (across.share(*at), line) else { continue };
+            let (x, line) = (LEFT + share * width, (line + 1) as f64 * WORDS);
+            let _ = write!(out, "<path class=\"mark\" d=\"M{x:.1} {TOP}V{:.1}\"/>", y + line);
+            let (anchor, x) = if share > 0.7 { ("end", x - 4.0) } else { ("start", x + 4.0) };
+            out.push_str(&text(x, y + line, "soft", anchor, words));
+        }
+    }
+
+    /// In which line each word stands, so that none lies on another; none where there is no room.
+    fn places(&self, width: f64) -> Vec<Option<usize>> {
+        let across = self.columns.span();
+        let mut ends = [(f64::INFINITY, f64::NEG_INFINITY); WORD_LINES];
+        let mut place = |(at, words): &(f64, String)| {
+            let share = across.share(*at)?;
+            let (x, long) = (share * width, words.chars().count() as f64 * LETTER + 12.0);
+            let (from, to) = if share > 0.7 { (x - long, x) } else { (x, x + long) };
+            let free = |(low, high): &(f64, f64)| to <= *low || from >= *high;
+            let line = ends.iter().position(free)?;
+            ends[line] = (ends[line].0.min(from), ends[line].1.max(to));
+            Some(line)
+        };
+        self.marks.iter().map(&mut place).collect()
+    }
+
+    fn word_lines(&self, width: f64) -> f64 {
+        self.places(width).into_iter().flatten().max().map_or(0.0, |line| (line + 1) as f64)
+    }
+
+    fn labels(&self, out: &mut String, width: f64, height: f64, below: f64) {
         let bottom = TOP + height;
         out.push_str("<g class=\"axis-y\">");
         for (share, label) in self.rows.ticks(8) {
@@ -169,12 +230,13 @@ impl Grid {
         let longest = self.columns.names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
         let most = (width / (longest as f64 * LETTER + 10.0)).clamp(2.0, 64.0) as usize;
         for (share, label) in self.columns.ticks(if longest > 0 { most } else { 9 }) {
-            out.push_str(&text(LEFT + share * width, bottom + 17.0, "", "middle", &label));
+            let y = bottom + below + 17.0;
+            out.push_str(&text(LEFT + share * width, y, "", "middle", &label));
         }
         out.push_str("</g>");
         out.push_str(&text(
             LEFT + width / 2.0,
-            bottom + 36.0,
+            bottom + below + 36.0,
             "soft",
             "middle",
             &self.columns.label,
@@ -215,6 +277,40 @@ impl Grid {
             );
             out.push_str(&text(x + 8.0, y + 9.0, "soft", "start", name));
         }
+    }
+}
+
+impl Lane {
+    fn draw(&self, out: &mut String, across: &Span, (width, top): (f64, f64)) {
+        let all = self.lines.iter().flat_map(|line| &line.y).copied().filter(|v| v.is_finite());
+        let (low, high) =
+            all.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+        let (low, high) = if low < high { (low, high) } else { (low - 1.0, low + 1.0) };
+        let up = |v: f64| top + LANE - 3.0 - (v - low) / (high - low) * (LANE - 6.0);
+        for (n, line) in self.lines.iter().enumerate() {
+            let mut d = String::new();
+            let (from, to) = (across.from, across.to);
+            for (x, y) in thin(&line.x, &line.y, from, to, width as usize) {
+                let Some(x) = across.share(x).filter(|_| y.is_finite()) else { continue };
+                let pen = if d.is_empty() { 'M' } else { 'L' };
+                let _ = write!(d, "{pen}{:.1} {:.1}", LEFT + x * width, up(y));
+            }
+            let color = line.color;
+            let _ = write!(out, "<g class=\"s c{color}\"><path class=\"l\" d=\"{d}\"/></g>");
+            let x = LEFT + 8.0 + n as f64 * 150.0;
+            let _ = write!(
+                out,
+                "<g class=\"s c{color}\"><path class=\"p\" d=\"M{x:.1} {:.1}h0\"/></g>",
+                top + 9.0
+            );
+            out.push_str(&text(x + 8.0, top + 13.0, "soft", "start", &line.name));
+        }
+        let _ = write!(
+            out,
+            "<rect class=\"frame\" x=\"{LEFT}\" y=\"{top}\" width=\"{width}\" height=\"{LANE}\"/>"
+        );
+        out.push_str(&text(LEFT - 7.0, top + 11.0, "", "end", &self.unit.label(high)));
+        out.push_str(&text(LEFT - 7.0, top + LANE - 2.0, "", "end", &self.unit.label(low)));
     }
 }
 
@@ -259,6 +355,8 @@ mod tests {
             log: false,
             meaning: "IOPS".into(),
             points: None,
+            lanes: Vec::new(),
+            marks: Vec::new(),
         };
         let svg = grid.svg("g");
         assert!(["one", "two", "three"].iter().all(|word| svg.contains(&format!(">{word}<"))));

@@ -8,7 +8,7 @@ mod svg;
 mod thin;
 
 pub use columns::Columns;
-pub use grid::{Grid, Side};
+pub use grid::{Grid, Lane, Side};
 pub use scale::{Scale, Unit};
 pub(crate) use svg::escape;
 pub(crate) use thin::thin;

@@ -2,7 +2,7 @@
 
 use super::timeline::{each_point, latency_lines};
 use super::{Chapter, figure};
-use crate::chart::{Axis, Chart, Mark, Place, Series, Style, Unit};
+use crate::chart::{Axis, Chart, Lane, Mark, Place, Series, Style, Unit};
 use crate::page::Section;
 use analysis::Moment;
 use store::Telemetry;
@@ -54,6 +54,29 @@ pub(super) fn add(
     );
     together.y2 = y2;
     figure(section, together);
+}
+
+/// What stands below a map of latencies: temperature and CPU, and what happened.
+pub(super) fn lanes(
+    chapter: &Chapter<'_>,
+    all: &[Moment],
+    telemetry: &[&Telemetry],
+) -> (Vec<Lane>, Vec<(f64, String)>) {
+    let start = all[0].at_s;
+    let (host, temperature) = telemetry_lines(telemetry, start);
+    let cpu = all.iter().map(|m| (m.at_s - start, m.cpu * 100.0)).collect();
+    let threads = Series::new("CPU of the load's threads", Style::Line, 6, cpu);
+    let mut lanes = vec![Lane { unit: Unit::Celsius, lines: temperature }];
+    // A virtual drive takes no CPU.
+    if threads.y.iter().any(|v| *v > 0.0) {
+        lanes.push(Lane { unit: Unit::Percent, lines: [vec![threads], host].concat() });
+    }
+    lanes.retain(|lane| !lane.lines.is_empty());
+    let place = |mark: Mark| match mark.at {
+        Place::X(at) => Some((at, mark.text)),
+        _ => None,
+    };
+    (lanes, marks(chapter, all).into_iter().filter_map(place).collect())
 }
 
 /// The ramp, and events that bear on figures.

@@ -182,6 +182,8 @@ impl<'p> Crossed<'p> {
             log: false,
             meaning: "IOPS".into(),
             points: None,
+            lanes: Vec::new(),
+            marks: Vec::new(),
         }
     }
 }

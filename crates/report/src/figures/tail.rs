@@ -32,7 +32,9 @@ pub(crate) fn section(
     let telemetry = telemetry(chapter, cell);
     if all.len() >= COURSE_MIN {
         course::add(&mut section, chapter, &what, (&all, &telemetry));
-        figure(&mut section, heat.grid(&what, &all));
+        let mut map = heat.grid(&what, &all);
+        (map.lanes, map.marks) = course::lanes(chapter, &all, &telemetry);
+        figure(&mut section, map);
     }
     figure(&mut section, confidence(&what, cell, &hist));
     figure(&mut section, nines(&what, &hist));
@@ -105,7 +107,9 @@ impl Heat {
         }
         Grid {
             title: format!("Latency over time, each I/O counted: {what}"),
-            note: "A field's colour is the number of I/Os with this latency in this time.".into(),
+            note: "A field's colour is the number of I/Os with this latency in this time. Below: temperature, \
+                   CPU and events on the same axis."
+                .into(),
             columns: Side {
                 range: (0.0, span.max(1e-9)),
                 unit: Unit::Seconds,
@@ -122,6 +126,8 @@ impl Heat {
             log: true,
             meaning: "I/Os in a field".into(),
             points: Some(("largest latency of each time".into(), largest)),
+            lanes: Vec::new(),
+            marks: Vec::new(),
         }
     }
 }
