@@ -63,7 +63,7 @@ const RIGHT: f64 = 22.0;
 const BOTTOM: f64 = 76.0;
 /// Height of a lane, and between two.
 const LANE: f64 = 46.0;
-const GAP: f64 = 8.0;
+const GAP: f64 = 22.0;
 /// Height of a line of words.
 const WORDS: f64 = 15.0;
 /// Lines of words at most.
@@ -287,23 +287,26 @@ impl Lane {
             all.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
         let (low, high) = if low < high { (low, high) } else { (low - 1.0, low + 1.0) };
         let up = |v: f64| top + LANE - 3.0 - (v - low) / (high - low) * (LANE - 6.0);
-        for (n, line) in self.lines.iter().enumerate() {
+        let mut key = LEFT;
+        for line in &self.lines {
             let mut d = String::new();
             let (from, to) = (across.from, across.to);
             for (x, y) in thin(&line.x, &line.y, from, to, width as usize) {
-                let Some(x) = across.share(x).filter(|_| y.is_finite()) else { continue };
+                let x = across.share(x).filter(|x| y.is_finite() && (0.0..=1.0).contains(x));
+                let Some(x) = x else { continue };
                 let pen = if d.is_empty() { 'M' } else { 'L' };
                 let _ = write!(d, "{pen}{:.1} {:.1}", LEFT + x * width, up(y));
             }
             let color = line.color;
             let _ = write!(out, "<g class=\"s c{color}\"><path class=\"l\" d=\"{d}\"/></g>");
-            let x = LEFT + 8.0 + n as f64 * 150.0;
+            let y = top - 8.0;
             let _ = write!(
                 out,
-                "<g class=\"s c{color}\"><path class=\"p\" d=\"M{x:.1} {:.1}h0\"/></g>",
-                top + 9.0
+                "<g class=\"s c{color}\"><path class=\"p\" d=\"M{:.1} {y:.1}h0\"/></g>",
+                key + 4.0
             );
-            out.push_str(&text(x + 8.0, top + 13.0, "soft", "start", &line.name));
+            out.push_str(&text(key + 12.0, y + 4.0, "soft", "start", &line.name));
+            key += 30.0 + line.name.chars().count() as f64 * LETTER;
         }
         let _ = write!(
             out,
