@@ -7,6 +7,13 @@ export interface Series {
   name: string; style: string; right: boolean; x: Float64Array; y: Float64Array;
 }
 export interface Chart { title: string; x: Axis; y: Axis; y2: Axis | null; series: Series[] }
+export interface Side { label: string; unit: Unit; scale: Scale; from: number; to: number }
+export interface MapData {
+  title: string; x: Side; y: Side; meaning: string; columns: number; rows: number;
+  // Row by row from below; NaN is an empty field.
+  values: Float64Array;
+  lanes: { unit: Unit; lines: { name: string; x: Float64Array; y: Float64Array }[] }[];
+}
 
 type Packed = (number | null)[] | { f32: string } | { from: number; step: number; n: number };
 
@@ -21,8 +28,17 @@ function unpack(packed: Packed): Float64Array {
   return Float64Array.from({ length: packed.n }, (_, n) => packed.from + packed.step * n);
 }
 
-export function parse(text: string): Chart {
-  const raw = JSON.parse(text) as Chart;
+// A chart or a map, as it stands in the page.
+export function parse(text: string): Chart | { map: MapData } {
+  const raw = JSON.parse(text) as Chart | { map: MapData };
+  if ('map' in raw) {
+    const { map } = raw;
+    map.values = unpack(map.values as unknown as Packed);
+    for (const line of map.lanes.flatMap((lane) => lane.lines)) {
+      [line.x, line.y] = [unpack(line.x as unknown as Packed), unpack(line.y as unknown as Packed)];
+    }
+    return raw;
+  }
   for (const series of raw.series) {
     // An axis that is that of the first series is not told again.
     series.x = series.x ? unpack(series.x as unknown as Packed) : raw.series[0]!.x;

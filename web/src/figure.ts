@@ -1,7 +1,8 @@
 // Moves a figure that is already drawn: zoom, values under the pointer, series that come and go, and
 // copies of the picture.
 
-import { nearest, parse, thin, type Axis, type Chart } from './data';
+import { nearest, thin, type Axis, type Chart } from './data';
+import { saving, toolbar } from './save';
 import { label, share, ticks, valueAt, type Span } from './scale';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -19,7 +20,6 @@ function element(name: string, attributes: Record<string, string | number>): SVG
 export class Figure {
   private readonly svg: SVGSVGElement;
   private readonly plot: SVGGElement;
-  private readonly chart: Chart;
   private readonly box: Box;
   private readonly spans: { x: Span; y: Span; y2: Span | null };
   private readonly still: Map<Element, string> = new Map();
@@ -27,8 +27,7 @@ export class Figure {
   private readonly hidden: Set<number> = new Set();
   private view: View = { ...WHOLE };
 
-  constructor(private readonly root: HTMLElement, data: string) {
-    this.chart = parse(data);
+  constructor(private readonly root: HTMLElement, private readonly chart: Chart) {
     this.svg = root.querySelector('svg')!;
     this.plot = this.svg.querySelector('g.plot')!;
     const frame = this.svg.querySelector('rect.frame')!;
@@ -55,27 +54,14 @@ export class Figure {
   }
 
   private tools(): void {
-    const bar = document.createElement('div');
-    bar.className = 'tools';
-    bar.setAttribute('role', 'group');
-    bar.setAttribute('aria-label', `Figure: ${this.chart.title}`);
-    const button = (name: string, act: () => void) => {
-      const made = document.createElement('button');
-      made.type = 'button';
-      made.textContent = name;
-      made.addEventListener('click', act);
-      bar.append(made);
-    };
-    if (!this.chart.x.names.length) {
-      button('Zoom in', () => this.zoom(0.5));
-      button('Zoom out', () => this.zoom(2));
-      button('Left', () => this.shift(-0.5));
-      button('Right', () => this.shift(0.5));
-      button('Whole', () => this.show({ ...WHOLE }));
-    }
-    button('Save SVG', () => this.saveSvg());
-    button('Save PNG', () => void this.savePng());
-    this.root.append(bar);
+    const moves: [string, () => void][] = this.chart.x.names.length ? [] : [
+      ['Zoom in', () => this.zoom(0.5)],
+      ['Zoom out', () => this.zoom(2)],
+      ['Left', () => this.shift(-0.5)],
+      ['Right', () => this.shift(0.5)],
+      ['Whole', () => this.show({ ...WHOLE })],
+    ];
+    toolbar(this.root, this.chart.title, [...moves, ...saving(this.svg, this.chart.title)]);
   }
 
   private zoom(times: number): void {
@@ -290,41 +276,5 @@ export class Figure {
     const wide = this.tip.offsetWidth;
     this.tip.style.left = `${px + wide + 24 > rect.width ? px - wide - 12 : px + 14}px`;
     this.tip.style.top = `${py + 12}px`;
-  }
-
-  // The picture as a file of its own, with its colours in it.
-  private file(): string {
-    const copy = this.svg.cloneNode(true) as SVGSVGElement;
-    const style = document.createElementNS(SVG, 'style');
-    style.textContent = document.getElementById('chart-css')?.textContent ?? '';
-    copy.prepend(style);
-    copy.querySelectorAll('.cross,.drag').forEach((part) => part.remove());
-    const { width, height } = this.svg.viewBox.baseVal;
-    copy.setAttribute('width', String(width));
-    copy.setAttribute('height', String(height));
-    return new XMLSerializer().serializeToString(copy);
-  }
-
-  private save(blob: Blob, ending: string): void {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(blob);
-    link.download = `${this.chart.title.replace(/[^A-Za-z0-9.]+/g, '-').slice(0, 80)}.${ending}`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  }
-
-  private saveSvg(): void {
-    this.save(new Blob([this.file()], { type: 'image/svg+xml' }), 'svg');
-  }
-
-  private async savePng(): Promise<void> {
-    const image = new Image();
-    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(this.file())}`;
-    await image.decode();
-    const { width, height } = this.svg.viewBox.baseVal;
-    const canvas = document.createElement('canvas');
-    [canvas.width, canvas.height] = [width * 2, height * 2];
-    canvas.getContext('2d')?.drawImage(image, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob((blob) => blob && this.save(blob, 'png'), 'image/png');
   }
 }

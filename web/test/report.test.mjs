@@ -148,6 +148,30 @@ test('values stand under the pointer, and series come and go by mouse and keyboa
   await close();
 });
 
+test('a map zooms along its time and tells the field under the pointer', async () => {
+  const { page, problems, close } = await open('corners.html');
+  await setUp(page);
+  const map = page.locator('figure', { hasText: 'each I/O counted' }).first();
+  const labels = () => map.locator('.axis-x text').allTextContents();
+  const whole = await labels();
+  await map.getByRole('button', { name: 'Zoom in' }).click();
+  assert.equal(await map.getAttribute('data-view'), 'part');
+  assert.notDeepEqual(await labels(), whole);
+  const box = await map.locator('rect.frame.map').boundingBox();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.6);
+  const tip = await map.locator('.tip').textContent();
+  assert.match(tip, /^time: [\d.]+ (s|min)\nlatency: .* to .*\nI\/Os in a field: /);
+  await map.getByRole('button', { name: 'Whole' }).click();
+  assert.deepEqual(await labels(), whole);
+  assert.equal(await map.getAttribute('data-view'), 'whole');
+  // Every figure, a map or columns in space too, can be kept.
+  const kept = await page.evaluate(() => [...document.querySelectorAll('figure')]
+    .filter((figure) => !figure.querySelector('.tools')).length);
+  assert.equal(kept, 0);
+  assert.deepEqual(problems, []);
+  await close();
+});
+
 test('a figure is saved as SVG and PNG, and a table copied as text', async () => {
   const { page, close } = await open('corners.html', { acceptDownloads: true });
   const figure = first(page);

@@ -1,10 +1,10 @@
 //! What the live page costs a run: I/Os while two viewers are served against I/Os while the server stands
-//! still, in pairs of random order within one run, with the interval of their ratio. The workers leave no CPU
-//! idle: whatever the server and its viewers use is taken from them.
+//! still, in pairs of random order within one run, with the interval of their ratio; and the CPU time that
+//! the server takes, which is the most that it can take from workers that leave no CPU idle.
 //!
-//! `cargo run --release -p bench --bin viewers [PAIRS [TARGET]]`; a pair takes six seconds. Without a
-//! target a sparse file is read (no drive). Needs the release build of `fathom`: `FATHOM_BIN`, or beside
-//! this program.
+//! `cargo run --release -p bench --bin viewers [PAIRS [WORKERS [TARGET]]]`; a pair takes four seconds.
+//! Without a target a sparse file is read (no drive). Needs the release build of `fathom`: `FATHOM_BIN`, or
+//! beside this program.
 
 use analysis::Ratio;
 use base::clock::Clock;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::RunFile;
 
-const SLOT: Duration = Duration::from_secs(3);
+const SLOT: Duration = Duration::from_secs(2);
 const RUN: &str = "watched.fathom";
 
 fn main() {
@@ -28,16 +28,17 @@ fn main() {
     let pairs: u32 = args.first().and_then(|n| n.parse().ok()).unwrap_or(100);
     let folder = tempfile::tempdir_in(".").expect("a folder");
     let here = folder.path();
-    let target = args.get(1).cloned().unwrap_or_else(|| {
+    let target = args.get(2).cloned().unwrap_or_else(|| {
         let path = here.join("holes");
         std::fs::File::create(&path).and_then(|file| file.set_len(1 << 32)).expect("a sparse file");
         path.display().to_string()
     });
-    let workers = engine::allowed_cpus().len();
+    let cpus = engine::allowed_cpus().len();
+    let workers = args.get(1).and_then(|n| n.parse().ok()).unwrap_or(cpus);
     println!("{pairs} pairs of {SLOT:?}, {workers} workers at depth 32, two viewers");
     let seconds = u64::from(pairs) * 2 * SLOT.as_secs() + 30;
     let plan = format!(
-        "name = \"watched\"\n[[step]]\nname = \"reads\"\nload = {{ block = \"4k\", pattern = \"random\", \
+        "name = \"watched\"\ninterval = \"500ms\"\n[[step]]\nname = \"reads\"\nload = {{ block = \"4k\", pattern = \"random\", \
          read = 100, depth = 32, workers = {workers}, ramp = \"1s\", time = \"{seconds}s\" }}\n"
     );
     std::fs::write(here.join("plan.toml"), plan).expect("a plan");
@@ -49,7 +50,10 @@ fn main() {
     let seen = Arc::new(AtomicU64::new(0));
     (0..2).for_each(|_| watch(&at, seen.clone()));
     std::thread::sleep(Duration::from_secs(3));
+    let before = cpu_seconds(&server);
     let slots = alternate(&server, pairs);
+    let used = cpu_seconds(&server) - before;
+    let served: f64 = slots.iter().filter(|s| s.2).map(|s| (s.1 - s.0) as f64 / 1e9).sum();
     signal(&server, "-CONT");
     signal(&run, "-INT");
     run.wait().expect("the run ends");
@@ -65,6 +69,11 @@ fn main() {
         ratio.high,
         ratio.n,
         seen.load(Ordering::Relaxed)
+    );
+    println!(
+        "the server takes {:.2} ms of CPU a second: {:.3} % of the host's {cpus} CPUs",
+        used / served * 1e3,
+        used / served / cpus as f64 * 100.0
     );
 }
 
@@ -97,6 +106,15 @@ fn watch(at: &str, seen: Arc<AtomicU64>) {
             seen.fetch_add(changes as u64, Ordering::Relaxed);
         }
     });
+}
+
+/// CPU time of a process and its threads.
+fn cpu_seconds(child: &Child) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
+    let after = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: Vec<f64> = after.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    // The state before them is no number: user and system time are the 11th and 12th of what follows.
+    (ticks[10] + ticks[11]) / 100.0
 }
 
 fn signal(child: &Child, name: &str) {

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 use store::{RunFile, State};
 
@@ -62,10 +63,16 @@ pub(crate) struct GoOn {
 
 /// Starts the program.
 pub(crate) struct Control {
-    pub(crate) program: PathBuf,
+    program: PathBuf,
+    /// Reports are made one after the other: what a run needs is not taken from it.
+    one_at_a_time: Mutex<()>,
 }
 
 impl Control {
+    pub(crate) fn new(program: PathBuf) -> Control {
+        Control { program, one_at_a_time: Mutex::default() }
+    }
+
     /// Starts a run; gives the name of its file once it goes on.
     pub(crate) fn start(
         &self,
@@ -86,6 +93,9 @@ impl Control {
             if start.targets.len() == 1 { short(&start.targets[0]) } else { "targets".into() };
         let file = runner::default_file_name(&stem, &target, unix_ms);
         let name = file.display().to_string();
+        if library.folder().join(&file).exists() {
+            return Err(Refused::new("the same was started this second; start it again"));
+        }
         let mut command = self.detached(library, "run", &name)?;
         command.args(["--quiet", "--output"]).arg(library.folder().join(&file));
         start.settings.iter().for_each(|(name, value)| {
@@ -120,12 +130,13 @@ impl Control {
         })
     }
 
-    /// Runs the program to its end, at the lowest priority: what a run needs is not taken from it.
+    /// Runs the program to its end, at the lowest priority.
     pub(crate) fn output(
         &self,
         folder: &Path,
         args: &[&std::ffi::OsStr],
     ) -> Result<Output, Refused> {
+        let _alone = hold(&self.one_at_a_time);
         let mut command = Command::new(&self.program);
         command.args(args).current_dir(folder).stdin(Stdio::null());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -193,6 +204,17 @@ fn follow(mut child: Child, log: PathBuf) {
             let _ = std::fs::remove_file(&log);
         }
     });
+}
+
+/// Takes away the empty last words of runs that ended while no server was there to do it.
+pub(crate) fn remove_empty_words(library: &Library) {
+    for name in library.names().unwrap_or_default() {
+        let log = log_of(library, &name);
+        let empty = std::fs::metadata(&log).is_ok_and(|meta| meta.len() == 0);
+        if empty && !is_running(library, &name, &library.folder().join(&name)) {
+            let _ = std::fs::remove_file(&log);
+        }
+    }
 }
 
 fn log_of(library: &Library, name: &str) -> PathBuf {

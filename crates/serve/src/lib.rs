@@ -73,10 +73,11 @@ pub fn serve(options: &ServeOptions, ready: impl FnOnce(SocketAddr)) -> Result<(
     let own = options.folder.canonicalize().map_err(folder)?;
     let library = Library::new(&own);
     library.names().map_err(folder)?;
+    control::remove_empty_words(&library);
     let server = Arc::new(Server {
         library,
         feeds: Arc::default(),
-        control: Control { program: options.program.clone() },
+        control: Control::new(options.program.clone()),
         door: Door::new(options.listen, &options.token),
     });
     // One thread answers; what reads files has threads of its own.

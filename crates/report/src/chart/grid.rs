@@ -118,7 +118,7 @@ impl Grid {
             let _ = write!(out, "<path class=\"p\" style=\"stroke-width:4\" d=\"{d}\"/></g>");
         }
         out.push_str("</g></g>");
-        self.lanes(&mut out, plot_width, TOP + plot_height);
+        self.lanes(&mut out, id, (plot_width, TOP + plot_height));
         self.labels(&mut out, plot_width, plot_height, below);
         self.key(&mut out, height);
         out.push_str("</svg>");
@@ -183,20 +183,25 @@ impl Grid {
     }
 
     /// The lanes below the map, then the words, each with a line up through all of it.
-    fn lanes(&self, out: &mut String, width: f64, top: f64) {
+    fn lanes(&self, out: &mut String, id: &str, (width, top): (f64, f64)) {
         let across = self.columns.span();
         let mut y = top;
         for lane in &self.lanes {
             y += GAP;
-            lane.draw(out, &across, (width, y));
+            let clip = format!("{id}-l{y:.0}");
+            lane.draw(out, &across, (width, y), &clip);
             y += LANE;
         }
         for ((at, words), line) in self.marks.iter().zip(self.places(width)) {
             let (Some(share), Some(line)) = (across.share(*at), line) else { continue };
             let (x, line) = (LEFT + share * width, (line + 1) as f64 * WORDS);
-            let _ = write!(out, "<path class=\"mark\" d=\"M{x:.1} {TOP}V{:.1}\"/>", y + line);
-            let (anchor, x) = if share > 0.7 { ("end", x - 4.0) } else { ("start", x + 4.0) };
-            out.push_str(&text(x, y + line, "soft", anchor, words));
+            let (anchor, side) = if share > 0.7 { ("end", -4.0) } else { ("start", 4.0) };
+            let _ = write!(
+                out,
+                "<g data-at=\"{at:.3}\"><path class=\"mark\" d=\"M{x:.1} {TOP}V{:.1}\"/>{}</g>",
+                y + line,
+                text(x + side, y + line, "soft", anchor, words)
+            );
         }
     }
 
@@ -243,7 +248,7 @@ impl Grid {
         ));
         let _ = write!(
             out,
-            "<rect class=\"frame\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\"/>\
+            "<rect class=\"frame map\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\"/>\
              <text class=\"soft\" text-anchor=\"middle\" transform=\"translate(14 {:.1}) \
              rotate(-90)\">{}</text>",
             TOP + height / 2.0,
@@ -281,13 +286,17 @@ impl Grid {
 }
 
 impl Lane {
-    fn draw(&self, out: &mut String, across: &Span, (width, top): (f64, f64)) {
+    fn draw(&self, out: &mut String, across: &Span, (width, top): (f64, f64), clip: &str) {
         let all = self.lines.iter().flat_map(|line| &line.y).copied().filter(|v| v.is_finite());
         let (low, high) =
             all.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
         let (low, high) = if low < high { (low, high) } else { (low - 1.0, low + 1.0) };
         let up = |v: f64| top + LANE - 3.0 - (v - low) / (high - low) * (LANE - 6.0);
-        let mut key = LEFT;
+        let _ = write!(
+            out,
+            "<clipPath id=\"{clip}\"><rect x=\"{LEFT}\" y=\"{top}\" width=\"{width}\" \
+             height=\"{LANE}\"/></clipPath><g clip-path=\"url(#{clip})\"><g class=\"plot\">"
+        );
         for line in &self.lines {
             let mut d = String::new();
             let (from, to) = (across.from, across.to);
@@ -299,7 +308,11 @@ impl Lane {
             }
             let color = line.color;
             let _ = write!(out, "<g class=\"s c{color}\"><path class=\"l\" d=\"{d}\"/></g>");
-            let y = top - 8.0;
+        }
+        out.push_str("</g></g>");
+        let mut key = LEFT;
+        for line in &self.lines {
+            let (color, y) = (line.color, top - 8.0);
             let _ = write!(
                 out,
                 "<g class=\"s c{color}\"><path class=\"p\" d=\"M{:.1} {y:.1}h0\"/></g>",

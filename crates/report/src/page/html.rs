@@ -2,7 +2,8 @@
 //! it. Nothing that stands in a run file is markup here.
 
 use super::{Block, Field, Notice, Page, Section, Sheet, Weight};
-use crate::chart::{Figure, escape};
+use crate::chart::{Figure, Grid, Lane, Series, Side, escape};
+use serde_json::json;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -181,8 +182,13 @@ fn figure_html(out: &mut String, figure: &Figure, n: usize) {
     if !figure.note().is_empty() {
         let _ = write!(out, "<figcaption>{}</figcaption>", escape(figure.note()));
     }
-    if let Figure::Chart(chart) = figure {
-        let data = serde_json::to_string(&data_of(chart)).unwrap_or_default();
+    let data = match figure {
+        Figure::Chart(chart) => Some(data_of(chart)),
+        Figure::Grid(grid) => map_of(grid),
+        Figure::Columns(_) => None,
+    };
+    if let Some(data) = data {
+        let data = data.to_string();
         // A closing tag inside would end the script.
         let data = data.replace('<', "\\u003c");
         let _ = write!(out, "<script type=\"application/json\" class=\"data\">{data}</script>");
@@ -205,6 +211,29 @@ fn data_of(chart: &crate::chart::Chart) -> serde_json::Value {
         }
     }
     value
+}
+
+/// What the script needs to move a map; none for one whose columns have names.
+fn map_of(grid: &Grid) -> Option<serde_json::Value> {
+    let side = |side: &Side| {
+        json!({
+            "label": side.label, "unit": side.unit, "scale": side.scale,
+            "from": side.range.0, "to": side.range.1,
+        })
+    };
+    let values: Vec<f64> = grid.values.iter().flatten().copied().collect();
+    let lane = |lane: &Lane| {
+        let line = |line: &Series| json!({ "name": line.name, "x": numbers(&line.x), "y": numbers(&line.y) });
+        json!({ "unit": lane.unit, "lines": lane.lines.iter().map(line).collect::<Vec<_>>() })
+    };
+    grid.columns.names.is_empty().then(|| {
+        json!({ "map": {
+            "title": grid.title, "x": side(&grid.columns), "y": side(&grid.rows),
+            "meaning": grid.meaning, "rows": grid.values.len(),
+            "columns": grid.values.first().map_or(0, Vec::len), "values": numbers(&values),
+            "lanes": grid.lanes.iter().map(lane).collect::<Vec<_>>(),
+        }})
+    })
 }
 
 /// Short lists as they are, long ones as base64 of little-endian 32-bit floats.
