@@ -23,6 +23,7 @@ fn main() -> std::process::ExitCode {
         Command::Plans(args) => commands::plans::list(&args),
         Command::Plan(PlanCommand::Show(args)) => commands::plans::show(&args),
         Command::Plan(PlanCommand::Check(args)) => commands::plans::check(&args),
+        Command::Plan(PlanCommand::Convert(args)) => commands::import::convert(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Resume(args) => commands::resume::run(&args),
         Command::Placement(args) => commands::placement::run(&args),

@@ -5,6 +5,7 @@
 
 mod builtin;
 mod estimate;
+pub mod import;
 mod method;
 mod model;
 mod params;

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod export;
 pub(crate) mod help;
+pub(crate) mod import;
 pub(crate) mod placement;
 pub(crate) mod plans;
 pub(crate) mod report;
@@ -26,11 +27,14 @@ pub(crate) fn load_plan(name: &str, settings: &[String]) -> anyhow::Result<Plan>
         return Ok(plan::parse(name, builtin.text, &settings)?);
     }
     let is_file = name.contains(['/', '.']);
-    if [".fio", ".vdb", ".parm", ".icf"].iter().any(|ending| name.ends_with(ending)) {
+    if [".vdb", ".parm", ".icf"].iter().any(|ending| name.ends_with(ending)) {
         return Err(usage(format!(
-            "{name}: files of fio, VDBench and Iometer cannot be read by this version; write a plan \
-             (fathom plan show quick is an example)"
+            "{name}: files of VDBench and Iometer cannot be read by this version; write a plan (fathom \
+             plan show quick is an example)"
         )));
+    }
+    if import::is_meant(name) {
+        return import::plan(name, &settings).map(|found| found.0);
     }
     if !is_file {
         let known = BUILTIN.iter().map(|plan| plan.name);
@@ -45,7 +49,7 @@ pub(crate) fn load_plan(name: &str, settings: &[String]) -> anyhow::Result<Plan>
     Ok(plan::parse(name, &text, &settings)?)
 }
 
-fn parse_settings(settings: &[String]) -> anyhow::Result<Vec<(String, String)>> {
+pub(crate) fn parse_settings(settings: &[String]) -> anyhow::Result<Vec<(String, String)>> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.trim().into(), value.trim().into())),
         _ => Err(usage(format!("--set {text}: write it as --set name=value"))),

@@ -1,7 +1,7 @@
 //! `fathom run`.
 
 use crate::args::{EngineName, Run};
-use crate::commands::load_plan;
+use crate::commands::{import, load_plan, parse_settings};
 use crate::exit::{Exit, usage};
 use crate::live::Live;
 use crate::print;
@@ -9,7 +9,7 @@ use base::clock::unix_ms;
 use base::units::Bytes;
 use drive::{Subject, resolve};
 use engine::Engine;
-use plan::Extent;
+use plan::{Extent, Plan};
 use runner::{RunEnd, RunOptions, Targets, default_file_name};
 use sim::VirtualTarget;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,8 @@ use store::{RunFile, State};
 pub(crate) static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
-    let plan = load_plan(&args.plan, &args.settings)?;
-    let here = [PathBuf::from(".")];
-    let paths = if args.targets.is_empty() { &here[..] } else { &args.targets };
-    let found = find_targets(paths, plan.scratch)?;
+    let (plan, paths) = plan_and_targets(args)?;
+    let found = find_targets(&paths, plan.scratch)?;
     let engine = engine_of(args.engine)?;
     let (found, before) = match plan.over_provision().filter(|_| !args.read_only) {
         Some(capacity) => over_provision(found, capacity, &args.destroy)?,
@@ -56,6 +54,32 @@ pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
     })?;
     drop(found);
     finish(args.json, &file, &end)
+}
+
+/// The plan, and what it runs on: as typed, else as a job file names it, else this folder.
+fn plan_and_targets(args: &Run) -> anyhow::Result<(Plan, Vec<PathBuf>)> {
+    if !import::is_meant(&args.plan) {
+        let plan = load_plan(&args.plan, &args.settings)?;
+        return Ok((plan, or_here(args.targets.clone())));
+    }
+    let (plan, named) = import::plan(&args.plan, &parse_settings(&args.settings)?)?;
+    if named.len() > 1 && !args.targets.is_empty() && args.targets.len() != named.len() {
+        return Err(usage(format!(
+            "{}: the jobs run on {} targets ({}); name as many, or none",
+            args.plan,
+            named.len(),
+            named.join(", ")
+        )));
+    }
+    let paths = match args.targets.is_empty() {
+        true => named.into_iter().map(PathBuf::from).collect(),
+        false => args.targets.clone(),
+    };
+    Ok((plan, or_here(paths)))
+}
+
+fn or_here(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    if paths.is_empty() { vec![PathBuf::from(".")] } else { paths }
 }
 
 /// Targets of the command line.

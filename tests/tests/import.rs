@@ -1,0 +1,116 @@
+//! Job files of fio, run by fio and by Fathom on the same file of this disk: the same I/Os are made.
+
+use blackbox::{fathom, folder, not_run, tool};
+use serde_json::Value;
+use std::path::Path;
+
+/// I/Os and bytes of each direction, all jobs together: reads, writes.
+type Moved = [(u64, u64); 2];
+
+fn by_fio(folder: &Path, job: &str) -> Option<Moved> {
+    let out = folder.join("fio.json").display().to_string();
+    let path = folder.join(job).display().to_string();
+    let (ok, text) = tool("fio", &["--output-format=json", "--output", &out, &path]);
+    if !ok {
+        assert!(text.contains("No such file"), "fio: {text}");
+        not_run("fio is not installed");
+        return None;
+    }
+    let json: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let sum = |side: &str, key: &str| {
+        let jobs = json["jobs"].as_array().unwrap().iter();
+        jobs.map(|job| job[side][key].as_u64().unwrap()).sum::<u64>()
+    };
+    Some(["read", "write"].map(|side| (sum(side, "total_ios"), sum(side, "io_bytes"))))
+}
+
+fn by_fathom(folder: &Path, job: &str, more: &[&str]) -> (Moved, Value) {
+    let file = folder.join("r.fathom");
+    let _ = std::fs::remove_file(&file);
+    let args = [&["run", job, "-q", "--json", "-o", "r.fathom"], more].concat();
+    let shown = fathom(folder, &args).expect(0).json();
+    let sum = |side: &str, key: &str| {
+        let cells =
+            shown["cells"].as_array().unwrap().iter().filter(|cell| cell["path"] != "prepare");
+        cells.map(|cell| cell[side][key].as_u64().unwrap_or(0)).sum::<u64>()
+    };
+    (["read", "write"].map(|side| (sum(side, "ios"), sum(side, "bytes"))), shown)
+}
+
+fn data(folder: &Path) -> String {
+    let path = folder.join("data.bin");
+    std::fs::write(&path, vec![3; 16 << 20]).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn the_same_job_moves_the_same() {
+    let folder = folder();
+    let here = folder.path();
+    let file = data(here);
+    let head = format!("[global]\nfilename={file}\nioengine=io_uring\ndirect=1\n");
+    for (name, jobs) in [
+        ("seq.fio", "[a]\nrw=read\nbs=64k\nsize=8m\noffset=1m\niodepth=4\n"),
+        ("once.fio", "[a]\nrw=randread\nbs=4k\nsize=4m\niodepth=8\n"),
+        ("loops.fio", "[a]\nrw=read\nbs=128k\nsize=2m\nloops=3\n"),
+        ("less.fio", "[a]\nrw=randread\nbs=4k\nio_size=1m\nnorandommap\n"),
+        ("parts.fio", "[a]\nrw=read\nbs=64k\nsize=2m\noffset_increment=2m\nnumjobs=4\n"),
+        ("walls.fio", "[a]\nrw=read\nbs=64k\nsize=2m\n[b]\nstonewall\nrw=randread\nsize=1m\n"),
+        ("half.fio", "[a]\nrw=read\nbs=256k\nsize=50%\n"),
+    ] {
+        std::fs::write(here.join(name), format!("{head}{jobs}")).unwrap();
+        let Some(theirs) = by_fio(here, name) else { return };
+        let (ours, _) = by_fathom(here, name, &[]);
+        assert_eq!(ours, theirs, "{name}");
+    }
+}
+
+#[test]
+fn writes_pass_the_guard_and_mixes_have_their_shares() {
+    let folder = folder();
+    let here = folder.path();
+    let file = data(here);
+    let job = format!(
+        "[global]\nfilename={file}\nioengine=io_uring\ndirect=1\nruntime=1\ntime_based\n[mix]\nrw=randrw\n\
+         rwmixread=70\nbs=4k,8k\niodepth=4\n"
+    );
+    std::fs::write(here.join("mix.fio"), job).unwrap();
+    fathom(here, &["run", "mix.fio", "-q"]).expect(3).says("--destroy");
+    let (moved, shown) = by_fathom(here, "mix.fio", &["--destroy", &file]);
+    let [reads, writes] = moved;
+    let share = reads.0 as f64 / (reads.0 + writes.0) as f64;
+    assert!((share - 0.7).abs() < 0.03, "{share}");
+    assert_eq!((reads.0 * 4096, writes.0 * 8192), (reads.1, writes.1));
+    // The plan is in the run file: the run is repeated without the job file.
+    let source = shown["plan"]["source"].as_str().unwrap();
+    std::fs::write(here.join("again.toml"), source).unwrap();
+    fathom(here, &["plan", "check", "again.toml"]).expect(0);
+}
+
+#[test]
+fn what_becomes_of_a_job_is_told() {
+    let folder = folder();
+    let here = folder.path();
+    std::fs::write(
+        here.join("a.fio"),
+        "[global]\nthread\n[one]\nrw=randread\nfilename=/dev/a:/dev/b\ncpus_allowed=1\nruntime=5\n",
+    )
+    .unwrap();
+    let told = fathom(here, &["plan", "convert", "a.fio"]);
+    told.expect(0);
+    told.says("a.fio:2: thread: workers are threads (nothing differs)");
+    told.says("a.fio:6: cpus_allowed: ").says("targets: /dev/a /dev/b").says("page cache");
+    std::fs::write(here.join("a.toml"), &told.out).unwrap();
+    fathom(here, &["plan", "check", "a.toml"]).expect(0);
+    fathom(here, &["run", "a.fio", "sim:client"]).expect(2).says("2 targets");
+    fathom(here, &["run", "a.fio", "sim:client", "sim:client", "-q", "-o", "s.fathom"]).expect(0);
+    std::fs::write(here.join("bad.fio"), "[one]\nrw=randread\nthinktime=5\nbss=4k\n").unwrap();
+    let bad = fathom(here, &["run", "bad.fio"]);
+    bad.expect(2).says("bad.fio:3:1: thinktime").says("bad.fio:4:1: fio has no option `bss`");
+    fathom(here, &["run", "none.fio"]).expect(2).says("cannot be read");
+    fathom(here, &["run", "x.vdb"]).expect(2).says("VDBench");
+    let line = ["plan", "convert", "--", "--name=a", "--rw=randread", "--bs=4k", "--direct=1"];
+    let told = fathom(here, &line);
+    told.expect(0);
+    assert!(told.out.contains("random-once"), "{}", told.out);
+}
