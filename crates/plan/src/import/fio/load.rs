@@ -194,7 +194,13 @@ fn pattern(
     let entry = options.entry("random_distribution");
     match (word, entry) {
         ("zipf", Some(entry)) => {
-            let theta: Option<f64> = rest.split(':').next().and_then(|text| text.parse().ok());
+            let theta: Option<f64> = match rest.split(':').next().unwrap_or_default() {
+                "" => Some(1.1),
+                text => text.parse().ok(),
+            };
+            if theta.is_none() {
+                told.refuse(entry, format!("random_distribution={distribution}: zipf:THETA"));
+            }
             if rest.contains(':') {
                 told.note(entry, "the centre of zipf is not moved: what is hot lies elsewhere");
             }
@@ -206,27 +212,7 @@ fn pattern(
             fields.push(("zones", quoted(rest.split(',').next().unwrap_or_default())));
         }
         ("random", _) => {
-            let map = !options.flag("norandommap");
-            let once = map && !several;
-            if map
-                && several
-                && let Some(bs) = options.entry("rw")
-            {
-                told.note(
-                    bs,
-                    "fio's map of visited blocks is not kept with several block sizes: blocks may \
-                     repeat before all were visited (as with norandommap)",
-                );
-            }
-            if once
-                && clones > 1
-                && let Some(jobs) = options.entry("numjobs")
-            {
-                told.note(
-                    jobs,
-                    "fio's clones each visit every block; here they share one pass over all",
-                );
-            }
+            let once = visits_once(options, several, clones, told);
             fields.push(("pattern", quoted(if once { "random-once" } else { "random" })));
         }
         (other, Some(entry)) => {
@@ -237,6 +223,29 @@ fn pattern(
         }
         (_, None) => {}
     }
+}
+
+/// Whether each block is visited once before any is again, as fio's map has it.
+fn visits_once(options: &Options, several: bool, clones: u64, told: &mut Told) -> bool {
+    let map = !options.flag("norandommap");
+    if map
+        && several
+        && let Some(rw) = options.entry("rw")
+    {
+        told.note(
+            rw,
+            "fio's map of visited blocks is not kept with several block sizes: blocks may repeat before \
+             all were visited (as with norandommap)",
+        );
+    }
+    let once = map && !several;
+    if once
+        && clones > 1
+        && let Some(jobs) = options.entry("numjobs")
+    {
+        told.note(jobs, "fio's clones each visit every block; here they share one pass over all");
+    }
+    once
 }
 
 fn depth(options: &Options, fields: &mut Vec<(&'static str, String)>, told: &mut Told) {
