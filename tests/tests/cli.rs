@@ -40,6 +40,17 @@ fn plans_are_listed_and_shown_with_their_estimate() {
             "curve-64k-read",
             "curve-64k-write",
             "review-precondition",
+            "oracle",
+            "sql",
+            "vdi",
+            "vsi",
+            "oltp",
+            "oltp-8k",
+            "jesd219",
+            "file-server",
+            "storagereview",
+            "kioxia-matrix",
+            "review",
             "ezfio",
             "pts-iops",
             "pts-throughput",
@@ -78,7 +89,7 @@ fn a_mistake_names_file_line_and_remedy() {
     fathom(here.path(), &["run", "quick", "/dev/null"]).expect(2).says("neither a block device");
     fathom(here.path(), &["run", "quick", ".", "."]).expect(2).says("named twice");
     fathom(here.path(), &["run", "quick", "--set", "size=1PiB"]).expect(2).says("--set size=");
-    fathom(here.path(), &["run", "job.fio"]).expect(2).says("cannot be read by this version");
+    fathom(here.path(), &["run", "setup.icf"]).expect(2).says("cannot be read by this version");
     fathom(here.path(), &["show", "none.fathom"]).expect(1).says("none.fathom");
     std::fs::write(here.path().join("text"), "hello").unwrap();
     fathom(here.path(), &["show", "text"]).expect(1).says("not a run file");

@@ -108,9 +108,99 @@ fn what_becomes_of_a_job_is_told() {
     let bad = fathom(here, &["run", "bad.fio"]);
     bad.expect(2).says("bad.fio:3:1: thinktime").says("bad.fio:4:1: fio has no option `bss`");
     fathom(here, &["run", "none.fio"]).expect(2).says("cannot be read");
-    fathom(here, &["run", "x.vdb"]).expect(2).says("VDBench");
+    fathom(here, &["run", "x.icf"]).expect(2).says("Iometer");
     let line = ["plan", "convert", "--", "--name=a", "--rw=randread", "--bs=4k", "--direct=1"];
     let told = fathom(here, &line);
     told.expect(0);
     assert!(told.out.contains("random-once"), "{}", told.out);
+}
+
+#[test]
+fn a_parameter_file_of_vdbench_runs() {
+    let folder = folder();
+    let here = folder.path();
+    let file = data(here);
+    let text = format!(
+        "* two sizes at two rates\nsd=default,openflags=o_direct,threads=4\nsd=sd1,lun={file}\n\
+         wd=wd1,sd=sd1,rdpct=100,seekpct=random\n\
+         rd=run1,wd=wd1,iorate=(500,$high),forxfersize=(4k,16k),elapsed=1,interval=1,warmup=1\n"
+    );
+    std::fs::write(here.join("a.vdb"), text).unwrap();
+    fathom(here, &["run", "a.vdb"]).expect(2).says("--set high=");
+    // On another target than it names: one that keeps its rates however busy this machine is.
+    let args = ["run", "a.vdb", "sim:client,mode=exact", "--set", "high=1000", "-q", "--json"];
+    let shown = fathom(here, &[&args[..], &["-o", "v.fathom"]].concat()).expect(0).json();
+    let cells = shown["cells"].as_array().unwrap();
+    let found: Vec<(f64, f64)> = cells
+        .iter()
+        .map(|cell| {
+            let read = &cell["read"];
+            let (ios, bytes) = (read["ios"].as_f64().unwrap(), read["bytes"].as_f64().unwrap());
+            (ios / cell["seconds"].as_f64().unwrap(), bytes / ios)
+        })
+        .collect();
+    for ((rate, block), (wanted, size)) in
+        found.iter().zip([(500.0, 4096.0), (1000.0, 4096.0), (500.0, 16384.0), (1000.0, 16384.0)])
+    {
+        // Poisson arrivals of one second: four standard deviations.
+        assert!((rate - wanted).abs() < 4.0 * f64::sqrt(wanted), "{rate} of {wanted}");
+        assert_eq!(*block, size);
+    }
+    assert_eq!(found.len(), 4);
+    // On other targets than it names, as many.
+    fathom(here, &["run", "a.vdb", "sim:client", "--set", "high=9", "-q", "-o", "s.fathom"])
+        .expect(0);
+}
+
+/// The suites on a virtual drive, shortened: every step of each is measured, and reads, writes and sizes have
+/// their shares.
+#[test]
+fn the_models_have_their_shares() {
+    let folder = folder();
+    let here = folder.path();
+    // Percent of reads, and KiB of an average read and write: the sums of the published tables.
+    for (name, reads, read_kib, write_kib) in [
+        ("oracle", 83.14, 56.7, 31.9),
+        ("sql", 68.42, 52.3, 32.8),
+        ("vdi", 59.44, 47.8, 24.4),
+        ("vsi", 57.40, 77.5, 24.6),
+    ] {
+        let file = format!("{name}.fathom");
+        let args = ["run", name, "sim:d5-p5430,mode=exact", "-q", "--json", "-o", &file];
+        let short =
+            ["--set", "time=400ms", "--set", "ramp=0s", "--set", "workers=2", "--set", "depth=32"];
+        let ran = fathom(here, &[&args[..], &short[..]].concat());
+        let shown = ran.expect(0).json();
+        let cells = shown["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 12, "{name}: the maximum and eleven points");
+        let sum = |side: &str, key: &str| {
+            cells.iter().map(|cell| cell[side][key].as_f64().unwrap_or(0.0)).sum::<f64>()
+        };
+        let share = sum("read", "ios") / (sum("read", "ios") + sum("write", "ios")) * 100.0;
+        assert!((share - reads).abs() < 1.0, "{name}: {share} % reads");
+        let kib = |side: &str| sum(side, "bytes") / sum(side, "ios") / 1024.0;
+        for (side, wanted) in [("read", read_kib), ("write", write_kib)] {
+            let found = kib(side);
+            assert!((found / wanted - 1.0).abs() < 0.05, "{name}: {side} of {found} KiB");
+        }
+    }
+}
+
+#[test]
+fn a_whole_review_is_one_run() {
+    let folder = folder();
+    let here = folder.path();
+    let short =
+        ["sequential", "random", "time", "nines", "stability"].map(|name| format!("{name}=200ms"));
+    let mut args = vec!["run", "review", "sim:client,capacity=100GB", "-q", "-o", "r.fathom"];
+    short.iter().for_each(|set| args.extend(["--set", set.as_str()]));
+    args.extend(["--set", "ramp=0s"]);
+    fathom(here, &args).expect(0);
+    fathom(here, &["report", "r.fathom"]).expect(0);
+    let page = std::fs::read_to_string(here.join("r.html")).unwrap();
+    for part in
+        ["corners", "curve-4k-read", "oracle", "sql", "vdi", "vsi", "nines", "mixes", "stability"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
 }

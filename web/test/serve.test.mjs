@@ -110,13 +110,13 @@ test('a run of a terminal is watched live; its server is killed and comes back',
   assert.match(await text(page, '#left'), /to go/);
   await page.evaluate(() => { window.same = true; });
   const before = await points(page);
-  await until('a new point each second', async () => (await points(page)) >= before + 2, 4000);
+  await until('a new point each second', async () => (await points(page)) >= before + 2, 15_000);
   assert.deepEqual(problems, []);
   await page.screenshot({ path: join(SHOTS, 'live-desktop.png'), fullPage: true });
 
   // The server dies without a word; the run does not notice.
   server.child.kill('SIGKILL');
-  await until('the page says so', async () => /reconnecting/.test(await text(page, '#link')), 5000);
+  await until('the page says so', async () => /reconnecting/.test(await text(page, "#link")), 15_000);
   assert.equal(run.child.exitCode, null, 'the run goes on');
   await serve();
   await until('the page is back', async () => (await text(page, '#link')) === 'live', 10_000);
@@ -181,7 +181,7 @@ test('a run is started, stopped and resumed from the page', async () => {
   await until('it goes on', async () => /^running/.test(await text(page, '#state')));
   // The server's end is not the end of a run it started.
   server.child.kill('SIGKILL');
-  await until('the page says so', async () => /reconnecting/.test(await text(page, '#link')), 5000);
+  await until('the page says so', async () => /reconnecting/.test(await text(page, "#link")), 15_000);
   await serve();
   await until('it still runs', async () => (await text(page, '#link')) === 'live' && /^running/.test(await text(page, '#state')));
   await page.getByRole('button', { name: 'Stop the run' }).click();

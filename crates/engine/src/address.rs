@@ -62,6 +62,19 @@ pub enum Cursor {
         /// First byte.
         start: u64,
     },
+    /// A share of random places; from there on in order.
+    Jumps {
+        /// A random place when a 32-bit draw is below this.
+        below: u64,
+        /// Where the last I/O ended.
+        next: Option<u64>,
+        /// First byte.
+        start: u64,
+        /// End of the range.
+        end: u64,
+        /// Addresses are multiples of this from the start, where that was asked for.
+        align: u64,
+    },
     /// Each block once a pass: this worker takes every `step`-th of the permuted order.
     Once {
         /// Order of this pass.
@@ -145,6 +158,13 @@ impl Cursor {
                 Cursor::Shared { next: place.pointer.clone(), start, span }
             }
             Pattern::Random => Cursor::Random { start },
+            Pattern::Jumps(percent) => Cursor::Jumps {
+                below: (percent / 100.0 * (1u64 << 32) as f64).round() as u64,
+                next: None,
+                start,
+                end,
+                align: load.align.map_or(1, |align| align.0),
+            },
             Pattern::RandomOnce => Cursor::Once {
                 order: Permutation::new(blocks, load_seed),
                 index: u64::from(index),
@@ -185,6 +205,16 @@ impl Cursor {
                     at = 0;
                 }
                 *start + at
+            }
+            Cursor::Jumps { below, next, start, end, align } => {
+                let jump = rng.next() >> 32 < *below;
+                let on = next.map(|at| *start + (at - *start).next_multiple_of(*align));
+                let at = match on.filter(|at| !jump && at + len <= *end) {
+                    Some(at) => at,
+                    None => *start + rng.below(choice.places) * choice.unit,
+                };
+                *next = Some(at + len);
+                at
             }
             Cursor::Once { order, index, first, step, pass, key, start } => {
                 if *index >= order.len() {
@@ -363,6 +393,22 @@ mod tests {
             addresses.extend((0..4).map(|_| cursor.next(&choice, &mut rng).0 / BLOCK));
         }
         assert_eq!(addresses, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn jumps_come_at_their_share_and_the_rest_goes_on() {
+        let load = load(Pattern::Jumps(80.0));
+        let (mut cursor, choice) = cursor(&load, 100_000 * BLOCK, 0, 1);
+        let mut rng = Rng::new(3);
+        let (mut last, mut on) = (u64::MAX, 0);
+        for _ in 0..20_000 {
+            let (at, len) = cursor.next(&choice, &mut rng);
+            assert!(at.is_multiple_of(BLOCK) && at + u64::from(len) <= 100_000 * BLOCK);
+            on += u32::from(at == last);
+            last = at + u64::from(len);
+        }
+        // 20 % of 20,000, and three standard deviations.
+        assert!((3830..=4170).contains(&on), "{on}");
     }
 
     #[test]

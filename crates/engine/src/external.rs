@@ -237,6 +237,7 @@ fn put_load(text: &mut String, load: &Load) -> Result<(), EngineError> {
     let (random, extra) = match &load.pattern {
         Pattern::Sequential(_) => (false, String::new()),
         Pattern::Random => (true, String::new()),
+        Pattern::Jumps(percent) => (true, format!("percentage_random={percent:.0}\n")),
         Pattern::RandomOnce => (true, "norandommap=0\n".into()),
         Pattern::Zipf(theta) => (true, format!("random_distribution=zipf:{theta}\n")),
         Pattern::Zones(zones) => {

@@ -66,15 +66,18 @@ pub(crate) enum PlanCommand {
     Show(PlanFile),
     /// Check a plan and name every mistake with file and line
     Check(PlanFile),
-    /// Print a job file of fio as a plan, and what becomes of each option
+    /// Print a job file of fio, or a parameter file of VDBench, as a plan, and what becomes of each option
     Convert(Convert),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Convert {
-    /// Job file of fio
+    /// Job file of fio (.fio, .job, .ini) or parameter file of VDBench (.vdb, .parm)
     #[arg(required_unless_present = "fio")]
     pub(crate) file: Option<String>,
+    /// Give a variable of the parameter file its value
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) settings: Vec<String>,
     /// Options of fio's command line instead: -- --name=a --rw=randread ...
     #[arg(last = true, conflicts_with = "file")]
     pub(crate) fio: Vec<String>,

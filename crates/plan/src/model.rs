@@ -305,6 +305,8 @@ pub enum Pattern {
     Sequential(Streams),
     /// Uniform over the range, with repetition.
     Random,
+    /// This percent of the I/Os go to a random place, the others go on where the last one ended.
+    Jumps(f64),
     /// Each block once per pass, in random order.
     RandomOnce,
     /// Zipf-distributed popularity, hot blocks spread over the range.
@@ -318,6 +320,7 @@ impl Pattern {
         match self {
             Pattern::Sequential(_) => "SEQ",
             Pattern::Random => "RND",
+            Pattern::Jumps(_) => "JUMP",
             Pattern::RandomOnce => "ONCE",
             Pattern::Zipf(_) => "ZIPF",
             Pattern::Zones(_) => "ZONE",

@@ -1,10 +1,11 @@
 //! Other tools' files: as plans, and `fathom plan convert`.
 
 use crate::args::Convert;
+use crate::commands::parse_settings;
 use crate::exit::{Exit, usage};
 use crate::print;
 use plan::Plan;
-use plan::import::{Imported, Surroundings, fio_arguments, fio_jobs};
+use plan::import::{Imported, Surroundings, fio_arguments, fio_jobs, vdbench_parameters};
 
 /// Files and the environment, for what a job file asks of them.
 struct Host;
@@ -19,15 +20,40 @@ impl Surroundings for Host {
     }
 }
 
-/// Whether a file is one of another tool, by its name.
-pub(crate) fn is_meant(name: &str) -> bool {
-    [".fio", ".job", ".ini"].iter().any(|ending| name.ends_with(ending))
+/// The tool that a file belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Fio,
+    Vdbench,
 }
 
-fn read(name: &str) -> anyhow::Result<Imported> {
-    let text = std::fs::read_to_string(name)
-        .map_err(|error| usage(format!("{name}: the job file cannot be read: {error}")))?;
-    Ok(fio_jobs(name, &text, &Host)?)
+/// By the ending of its name.
+fn tool_of(name: &str) -> Option<Tool> {
+    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    match () {
+        () if ends(&[".fio", ".job", ".ini"]) => Some(Tool::Fio),
+        () if ends(&[".vdb", ".parm", ".vdbench"]) => Some(Tool::Vdbench),
+        () => None,
+    }
+}
+
+/// Whether a file is one of another tool, by its name.
+pub(crate) fn is_meant(name: &str) -> bool {
+    tool_of(name).is_some()
+}
+
+/// Reads a file; `settings` are variables where its tool has some, and are used up then.
+fn read(name: &str, settings: &mut Vec<(String, String)>) -> anyhow::Result<Imported> {
+    let text = std::fs::read(name)
+        .map_err(|error| usage(format!("{name}: the file cannot be read: {error}")))?;
+    // Old files are often not in UTF-8; what matters in them is ASCII.
+    let text = String::from_utf8_lossy(&text);
+    match tool_of(name) {
+        Some(Tool::Vdbench) => {
+            Ok(vdbench_parameters(name, &text, &std::mem::take(settings), &Host)?)
+        }
+        _ => Ok(fio_jobs(name, &text, &Host)?),
+    }
 }
 
 /// The plan of another tool's file, and the targets it names. Says what differs.
@@ -35,19 +61,20 @@ pub(crate) fn plan(
     name: &str,
     settings: &[(String, String)],
 ) -> anyhow::Result<(Plan, Vec<String>)> {
-    let found = read(name)?;
+    let mut settings = settings.to_vec();
+    let found = read(name, &mut settings)?;
     found.notes.iter().filter(|note| note.differs).for_each(|note| eprintln!("fathom: {note}"));
-    Ok((plan::parse(name, &found.plan, settings)?, found.targets))
+    Ok((plan::parse(name, &found.plan, &settings)?, found.targets))
 }
 
 /// `fathom plan convert`.
 pub(crate) fn convert(args: &Convert) -> anyhow::Result<Exit> {
     let found = match args.file.as_deref() {
-        Some(file) if is_meant(file) => read(file)?,
+        Some(file) if is_meant(file) => read(file, &mut parse_settings(&args.settings)?)?,
         Some(file) => {
             return Err(usage(format!(
-                "{file}: job files of fio end in .fio, .job or .ini; those of other tools cannot be \
-                 read by this version"
+                "{file}: job files of fio end in .fio, .job or .ini, parameter files of VDBench in .vdb \
+                 or .parm; others cannot be read by this version"
             )));
         }
         None => fio_arguments(&args.fio)?,

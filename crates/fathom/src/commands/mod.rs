@@ -27,10 +27,10 @@ pub(crate) fn load_plan(name: &str, settings: &[String]) -> anyhow::Result<Plan>
         return Ok(plan::parse(name, builtin.text, &settings)?);
     }
     let is_file = name.contains(['/', '.']);
-    if [".vdb", ".parm", ".icf"].iter().any(|ending| name.ends_with(ending)) {
+    if name.ends_with(".icf") {
         return Err(usage(format!(
-            "{name}: files of VDBench and Iometer cannot be read by this version; write a plan (fathom \
-             plan show quick is an example)"
+            "{name}: files of Iometer cannot be read by this version; write a plan (fathom plan show \
+             quick is an example)"
         )));
     }
     if import::is_meant(name) {

@@ -2,8 +2,11 @@
 //! it means for the result, or refused with the reason; nothing is dropped in silence.
 
 mod fio;
+mod told;
+mod vdbench;
 
 pub use fio::{fio_arguments, fio_jobs};
+pub use vdbench::vdbench_parameters;
 
 use crate::reader::PlanError;
 use std::fmt;

@@ -226,7 +226,11 @@ fn read_pattern(table: &mut Table<'_>, fill: bool) -> Pattern {
         Some(theta)
     });
     let zones = table.take("zones");
+    let random = table.take("random").and_then(|v| v.percent(100.0));
     let Some(value) = pattern else {
+        if random.is_some() && !fill {
+            table.error("`random` is a share of pattern = \"random\"; write that too");
+        }
         return fallback;
     };
     let words = [("sequential", 0), ("random", 1), ("random-once", 2), ("zipf", 3), ("zones", 4)];
@@ -241,7 +245,10 @@ fn read_pattern(table: &mut Table<'_>, fill: bool) -> Pattern {
                 fallback
             }
         },
-        _ => Pattern::Random,
+        _ => match random {
+            Some(share) if share < 100.0 => Pattern::Jumps(share),
+            _ => Pattern::Random,
+        },
     }
 }
 

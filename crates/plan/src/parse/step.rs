@@ -181,8 +181,12 @@ fn read_curve(table: &mut Table<'_>) -> Option<Curve> {
         fields.error("a curve needs `load` (which finds the maximum) and `percents`");
         return None;
     };
+    let cell = match load.raw {
+        // Several side by side, with `time` and `ramp` in the curve.
+        Raw::List(_) => read_cell(&mut fields)?,
+        _ => read_cell_table(load.table("load")?, &load, false)?,
+    };
     fields.finish();
-    let cell = read_cell_table(load.table("load")?, &load, false)?;
     let points: Vec<f64> =
         percents.items().iter().filter_map(|v| v.percent(1000.0).filter(|&p| p > 0.0)).collect();
     if points.is_empty() {

@@ -112,6 +112,23 @@ fn sweep_axes_keep_the_order_they_are_written_in() {
 }
 
 #[test]
+fn a_curve_takes_several_loads_and_a_load_a_share_of_random() {
+    let text = "name=\"p\"\n[[step]]\nname=\"c\"\n[step.curve]\npercents=[50]\ntime=\"1s\"\n\
+                [[step.curve.load]]\nread=100\nweight=83\nrandom=80\n\
+                [[step.curve.load]]\nread=0\nweight=17\nrange=[\"50%\",\"100%\"]\n";
+    // `random` belongs to the pattern of that name, which has to be written.
+    let error = parse("p", text, &[]);
+    let text = text.replace("random=80", "pattern=\"random\"\nrandom=80");
+    let plan = parse("p", &text, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let Verb::Curve(curve) = &plan.steps[0].verb else { panic!("a curve") };
+    assert_eq!(curve.cell.loads.len(), 2);
+    assert_eq!(curve.cell.window.time, Some(Nanos(1_000_000_000)));
+    assert_eq!(curve.cell.loads[0].pattern, Pattern::Jumps(80.0));
+    assert_eq!(curve.cell.loads[1].pattern, Pattern::Random);
+    assert!(error.is_err());
+}
+
+#[test]
 fn a_full_load_is_read_as_written() {
     let text = step(
         "time = \"10s\"\nramp = \"2s\"\n\

@@ -3,37 +3,13 @@
 use super::options::{Fate, canonical, fate, names};
 use super::syntax::{Entry, Section};
 use super::value::{KbBase, Size, seconds};
-use crate::import::{Note, mistake};
-use crate::reader::PlanError;
+use crate::import::told::{Placed, Told};
 use crate::suggest::closest;
 use std::collections::HashMap;
 
-/// What a file gives while it is read.
-#[derive(Default)]
-pub(super) struct Told {
-    pub(super) notes: Vec<Note>,
-    pub(super) errors: Vec<PlanError>,
-}
-
-impl Told {
-    /// The result differs.
-    pub(super) fn note(&mut self, entry: &Entry, text: impl Into<String>) {
-        self.add(entry, text.into(), true);
-    }
-
-    fn add(&mut self, entry: &Entry, text: String, differs: bool) {
-        let note = Note { file: entry.file.clone(), line: entry.line, text, differs };
-        // An option for all jobs is told once.
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
-    }
-
-    pub(super) fn refuse(&mut self, entry: &Entry, text: impl Into<String>) {
-        let error = mistake(&entry.file, entry.line, text);
-        if !self.errors.contains(&error) {
-            self.errors.push(error);
-        }
+impl Placed for Entry {
+    fn place(&self) -> (&str, usize) {
+        (&self.file, self.line)
     }
 }
 
@@ -51,7 +27,7 @@ impl Options {
             let key = canonical(&entry.key);
             match fate(key) {
                 Some(Fate::Refused(_)) | Some(Fate::Used) => {}
-                Some(Fate::Free(why)) => told.add(entry, format!("{}: {why}", entry.key), false),
+                Some(Fate::Free(why)) => told.free(entry, format!("{}: {why}", entry.key)),
                 Some(Fate::Differs(what)) => told.note(entry, format!("{}: {what}", entry.key)),
                 None => {
                     let hint = closest(&entry.key, names());

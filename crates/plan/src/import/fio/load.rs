@@ -1,8 +1,9 @@
 //! A job as a load of a plan.
 
-use super::job::{Options, Told};
+use super::job::Options;
 use super::syntax::{Entry, Section};
 use super::value::Size;
+use crate::import::told::Told;
 use std::fmt::Write as _;
 
 /// Clones with addresses of their own that become a load each.
@@ -192,6 +193,7 @@ fn pattern(
     let distribution = options.text("random_distribution").unwrap_or("random");
     let (word, rest) = distribution.split_once(':').unwrap_or((distribution, ""));
     let entry = options.entry("random_distribution");
+    let share = options.percent("percentage_random", told).filter(|share| *share < 100.0);
     match (word, entry) {
         ("zipf", Some(entry)) => {
             let theta: Option<f64> = match rest.split(':').next().unwrap_or_default() {
@@ -210,6 +212,11 @@ fn pattern(
         ("zoned", Some(_)) => {
             fields.push(("pattern", quoted("zones")));
             fields.push(("zones", quoted(rest.split(',').next().unwrap_or_default())));
+        }
+        ("random", _) if share.is_some() => {
+            // fio keeps no map then either.
+            fields.push(("pattern", quoted("random")));
+            fields.push(("random", format!("{}", share.unwrap_or(100.0))));
         }
         ("random", _) => {
             let once = visits_once(options, several, clones, told);

@@ -6,9 +6,10 @@ mod options;
 mod syntax;
 mod value;
 
+use super::told::Told;
 use super::{Imported, Note, Surroundings};
 use crate::reader::{PlanError, PlanErrors};
-use job::{Options, Told};
+use job::Options;
 use load::Job;
 use std::fmt::Write as _;
 use syntax::{Section, of_arguments, sections};
@@ -55,7 +56,7 @@ fn import(
         told.errors.push(super::mistake(file, 1, "there is no job in it"));
     }
     if !told.errors.is_empty() {
-        told.errors.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        told.sort();
         return Err(PlanErrors(told.errors));
     }
     let targets = targets(&jobs, file, &mut told);
@@ -63,7 +64,7 @@ fn import(
     if !told.errors.is_empty() {
         return Err(PlanErrors(told.errors));
     }
-    told.notes.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    told.sort();
     Ok(Imported { plan, targets, notes: told.notes })
 }
 

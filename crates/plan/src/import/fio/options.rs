@@ -233,7 +233,7 @@ const KNOWN: &[(&str, Fate)] = &[
         "fsync_on_close",
         Differs("nothing is synced at the end: I/O is direct, the drive's cache is the drive's"),
     ),
-    ("percentage_random", Refused("a share of random in a sequential stream is not there")),
+    ("percentage_random", Used),
     ("flow", Refused("loads that wait for each other by flow are not there; `weight` shares I/Os")),
     ("flow_id", Refused("loads that wait for each other by flow are not there")),
     ("flow_watermark", Refused("loads that wait for each other by flow are not there")),

@@ -114,8 +114,10 @@ fn mixes_distributions_rates_and_data() {
          numjobs=2\n\
          [c]\nstonewall\nrw=randwrite\nrandom_distribution=zoned:50/5:30/15:20/80\n\
          buffer_compress_percentage=50\ndedupe_percentage=20\n\
-         [d]\nstonewall\nrw=randread\nbsrange=4k-16k\nnorandommap\n",
+         [d]\nstonewall\nrw=randread\nbsrange=4k-16k\nnorandommap\n\
+         [e]\nstonewall\nrw=randread\npercentage_random=80\n",
     );
+    assert_eq!(cell(&plan, 4).loads[0].pattern, Pattern::Jumps(80.0));
     let a = &cell(&plan, 0).loads[0];
     assert_eq!(a.read_blocks.0, [(Bytes(4096), 60.0), (Bytes(65536), 20.0), (Bytes(32768), 20.0)]);
     let b = &cell(&plan, 1).loads[0];
