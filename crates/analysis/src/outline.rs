@@ -154,6 +154,14 @@ impl Outline {
         self.most.ended(Some(time), amount);
     }
 
+    /// The running cell moves this many bytes a second: what amounts still to come are taken to need.
+    pub fn moves(&mut self, bytes_per_s: f64) {
+        if self.running.is_some_and(|at| self.steps[at].each.amount.0 > 0) {
+            self.least.set_rate(bytes_per_s);
+            self.most.set_rate(bytes_per_s);
+        }
+    }
+
     /// Time still to go at least and at most.
     pub fn left(&self, here: Nanos, moved: Bytes) -> (Nanos, Nanos) {
         let each = self.running.map(|at| self.steps[at].each).unwrap_or_default();
@@ -374,6 +382,19 @@ load = { block = \"4k\", time = \"10s\" }
         outline.began("prepare");
         outline.ended("nowhere/else");
         assert_eq!(outline.states(false, true), [Done; 6]);
+    }
+
+    #[test]
+    fn amounts_take_their_time_at_the_rate_that_was_seen() {
+        let text = "name=\"f\"\n[[step]]\nname=\"fill\"\nfill={ amount=\"2x\" }\n";
+        let mut outline = Outline::new(&plan::parse("f", text, &[]).unwrap(), Bytes(1_000_000_000));
+        let left = |outline: &Outline, moved: u64| {
+            outline.left(Nanos(0), Bytes(moved)).0.as_secs_f64().round()
+        };
+        assert_eq!(left(&outline, 0), 4.0, "at the assumed rate");
+        outline.began("fill");
+        outline.moves(1e8);
+        assert_eq!((left(&outline, 0), left(&outline, 500_000_000)), (20.0, 15.0));
     }
 
     #[test]

@@ -170,6 +170,10 @@ impl View {
         // What was read of cells that are over is in their totals.
         let current = self.current.as_ref().map(|(id, _)| *id);
         self.running.retain(|id, _| Some(*id) == current);
+        let rate = self.running.values().next().and_then(|r| Some(r.last.as_ref()?.3.bandwidth));
+        if let (Some(outline), Some(rate)) = (&mut self.outline, rate) {
+            outline.moves(rate);
+        }
     }
 
     /// The run as a whole, for a new viewer.
