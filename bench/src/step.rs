@@ -34,14 +34,15 @@ impl Count {
         sum(|round| round.1) as f64 / sum(|round| round.0).max(1) as f64
     }
 
-    /// Instructions per I/O of the loop itself, over the rounds of `depth` I/Os in which no timer fired:
-    /// a round that handles one arms the next, which is submitted with the I/Os of the round after it.
-    /// None when there is no such round.
+    /// Instructions per I/O of the loop itself: the median of the rounds of `depth` I/Os in which no timer
+    /// fired. A round that handles one arms the next, which is submitted with the I/Os of the round after
+    /// it; a few others pass the end of a ring or widen a histogram. None when there is no such round.
     pub fn of_the_loop(&self, depth: u64) -> Option<f64> {
         let clean = |pair: &&[(u64, u64)]| pair[0].0 == depth && pair[1].0 == depth;
-        let rounds: Vec<u64> = self.rounds.windows(2).filter(clean).map(|pair| pair[0].1).collect();
-        let sum: u64 = rounds.iter().sum();
-        (!rounds.is_empty()).then(|| sum as f64 / (depth * rounds.len() as u64) as f64)
+        let mut rounds: Vec<u64> =
+            self.rounds.windows(2).filter(clean).map(|pair| pair[0].1).collect();
+        rounds.sort_unstable();
+        rounds.get(rounds.len() / 2).map(|median| *median as f64 / depth as f64)
     }
 }
 

@@ -38,14 +38,22 @@ impl SyncWorker {
     /// Runs a closed loop to its end.
     pub(crate) fn run_closed(mut self) -> (Core, u64) {
         self.core.wait_for_start();
+        if self.core.record_max > 0 {
+            self.closed::<true>()
+        } else {
+            self.closed::<false>()
+        }
+        (self.core, self.last_completion)
+    }
+
+    fn closed<const RECORD: bool>(&mut self) {
         while self.core.issuing {
             let Some(draw) = self.core.draw() else { break };
             self.fill(draw);
             let start = self.core.clock.now().0;
-            self.issue::<false>(draw, start, start);
+            self.issue::<false, RECORD>(draw, start, start);
             self.core.check_stop();
         }
-        (self.core, self.last_completion)
     }
 
     /// Runs an open loop to its end.
@@ -84,7 +92,7 @@ impl SyncWorker {
                 lateness.record(start.saturating_sub(intended));
             }
             self.core.book.open.waited += u64::from(self.last_completion > intended);
-            self.issue::<true>(draw, start, intended);
+            self.issue::<true, true>(draw, start, intended);
         }
         (self.core, self.last_completion)
     }
@@ -123,7 +131,12 @@ impl SyncWorker {
 
     /// One I/O, timed around its system call.
     #[inline(always)]
-    fn issue<const OPEN: bool>(&mut self, draw: Draw, start: u64, intended: u64) {
+    fn issue<const OPEN: bool, const RECORD: bool>(
+        &mut self,
+        draw: Draw,
+        start: u64,
+        intended: u64,
+    ) {
         let buffer = self.arena.slot_mut(0, draw.len as usize);
         let result = loop {
             let result = if draw.write {
@@ -151,7 +164,7 @@ impl SyncWorker {
                 response.record(now.saturating_sub(intended));
             }
         }
-        if self.core.record_max > 0 {
+        if RECORD && self.core.record_max > 0 {
             self.record(draw, start, intended, now);
         }
     }

@@ -328,11 +328,21 @@ impl<Q: Queue> UringWorker<Q> {
         self.n_queued = 0;
         let ready = self.ring.ready();
         let now = self.core.clock.now().0;
-        let sides = &mut *self.core.book.sides;
-        for (side, count) in sides.iter_mut().zip(&mut *self.queued_sides) {
-            if *count > 0 {
-                side.submission.record_n(now - start, *count);
-                *count = 0;
+        match (&mut *self.core.book.sides, &mut *self.queued_sides) {
+            // Most loads have one direction.
+            ([side], [count]) => {
+                if *count > 0 {
+                    side.submission.record_n(now - start, *count);
+                    *count = 0;
+                }
+            }
+            (sides, counts) => {
+                for (side, count) in sides.iter_mut().zip(counts) {
+                    if *count > 0 {
+                        side.submission.record_n(now - start, *count);
+                        *count = 0;
+                    }
+                }
             }
         }
         if ready > 0 || OPEN {
