@@ -271,6 +271,23 @@ fn a_run_is_followed_stopped_and_resumed_and_outlives_the_server() {
     assert_eq!(twice.status, 400, "{}", twice.body);
     assert_eq!(server.act("POST", &format!("/api/v1/runs/{name}/stop"), &json!({})).status, 200);
     let end = server.until(&name, "interrupted", |run| run["state"] == "interrupted");
+    // A link where its last words would go leads nowhere.
+    let precious = here.join("precious");
+    std::fs::write(&precious, "kept").unwrap();
+    let log = here.join(format!("{name}.log"));
+    let end_of_wait = Instant::now() + Duration::from_secs(20);
+    while log.exists() && Instant::now() < end_of_wait {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::os::unix::fs::symlink(&precious, &log).unwrap();
+    let resumed = server.act("POST", &format!("/api/v1/runs/{name}/resume"), &json!({}));
+    assert_eq!(resumed.status, 200, "{}", resumed.body);
+    assert_eq!(server.act("POST", &format!("/api/v1/runs/{name}/stop"), &json!({})).status, 200);
+    server.until(&name, "interrupted again", |run| run["state"] == "interrupted");
+    while log.exists() && Instant::now() < end_of_wait {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "kept");
     let repeated = end["cells"].as_array().unwrap().iter().filter(|c| c["status"] == "repeated");
     assert_eq!(repeated.count(), 1, "{}", end["cells"]);
     assert!(!server.folder.join(format!("{name}.log")).exists(), "no last words are left");
@@ -298,6 +315,11 @@ fn tags_and_search_find_runs() {
     assert_eq!(found("p5430"), ["b.fathom"]);
     assert_eq!(found("golden+p5430"), [""; 0]);
     assert_eq!(found("").len(), 2);
+    // Tags that cannot be read are not written over.
+    std::fs::write(here.join("fathom-tags.json"), "{ \"a.fathom\": ").unwrap();
+    let refused = put("a.fathom", json!({ "tags": ["new"] }));
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert_eq!(std::fs::read_to_string(here.join("fathom-tags.json")).unwrap(), "{ \"a.fathom\": ");
     let page = server.get("/api/v1/compare.json?run=a.fathom&run=b.fathom");
     assert_eq!(page.status, 200, "{}", page.body);
     let sent = server.get("/api/v1/runs/a.fathom/report.html");

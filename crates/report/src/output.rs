@@ -38,7 +38,9 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     beside.push(".part");
     let beside = PathBuf::from(beside);
     let write = || {
-        let mut file = File::create(&beside)?;
+        // What a killed program left there goes first; a link is not followed.
+        let _ = std::fs::remove_file(&beside);
+        let mut file = File::options().write(true).create_new(true).open(&beside)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&beside, path)

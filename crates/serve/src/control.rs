@@ -111,6 +111,11 @@ impl Control {
     /// Goes on with a run that was cut.
     pub(crate) fn resume(&self, library: &Library, name: &str, how: &GoOn) -> Result<(), Refused> {
         let path = library.path(name).ok_or_else(|| Refused::new("no such run"))?;
+        // Asked before its last words are begun anew.
+        if is_running(library, name, &path) {
+            let message = "the run is running: there is nothing to resume".into();
+            return Err(Refused { exit: Some(2), message });
+        }
         let mut command = self.detached(library, "resume", name)?;
         command.arg("--quiet");
         words(&mut command, &how.destroy, how.read_only);
@@ -147,7 +152,13 @@ impl Control {
 
     /// The program in a process group of its own, with its last words in a file beside the run.
     fn detached(&self, library: &Library, verb: &str, name: &str) -> Result<Command, Refused> {
-        let words = File::create(log_of(library, name))?;
+        let log = log_of(library, name);
+        // Never through a link that somebody put there.
+        match std::fs::remove_file(&log) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let words = File::options().write(true).create_new(true).open(&log)?;
         let mut command = Command::new(&self.program);
         command.arg(verb).current_dir(library.folder()).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words);
@@ -196,11 +207,13 @@ fn ended(library: &Library, name: &str, status: ExitStatus, made: bool) -> Resul
     Err(Refused { exit: status.code(), message })
 }
 
-/// Takes the end of a run that goes on in, and its last words away when there are none.
+/// Takes the end of a run that goes on in, and its last words away unless it failed with some.
 fn follow(mut child: Child, log: PathBuf) {
     std::thread::spawn(move || {
-        let _ = child.wait();
-        if std::fs::metadata(&log).is_ok_and(|meta| meta.len() == 0) {
+        let status = child.wait();
+        // Done, not valid, interrupted: the run file says so itself.
+        let told = status.is_ok_and(|status| matches!(status.code(), Some(0 | 4 | 130)));
+        if told || std::fs::metadata(&log).is_ok_and(|meta| meta.len() == 0) {
             let _ = std::fs::remove_file(&log);
         }
     });

@@ -137,7 +137,14 @@ impl Library {
             return Err(format!("at most {TAGS_MAX} tags of at most {TAG_MAX} letters"));
         }
         let _one_writer = hold(&self.tags);
-        let mut all = self.tags();
+        // What cannot be read is not written over.
+        let mut all: BTreeMap<String, Vec<String>> =
+            match std::fs::read_to_string(self.folder.join(TAGS_FILE)) {
+                Ok(text) => serde_json::from_str(&text)
+                    .map_err(|error| format!("{TAGS_FILE}: {error}; mend it or move it away"))?,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+                Err(error) => return Err(format!("{TAGS_FILE}: {error}")),
+            };
         all.insert(name.to_owned(), tags);
         all.retain(|_, tags| !tags.is_empty());
         let text = serde_json::to_string_pretty(&all).unwrap_or_default();

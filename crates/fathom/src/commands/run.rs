@@ -63,7 +63,7 @@ fn plan_and_targets(args: &Run) -> anyhow::Result<(Plan, Vec<PathBuf>)> {
         return Ok((plan, or_here(args.targets.clone())));
     }
     let (plan, named) = import::plan(&args.plan, &parse_settings(&args.settings)?)?;
-    if named.len() > 1 && !args.targets.is_empty() && args.targets.len() != named.len() {
+    if !named.is_empty() && !args.targets.is_empty() && args.targets.len() != named.len() {
         return Err(usage(format!(
             "{}: the jobs run on {} targets ({}); name as many, or none",
             args.plan,

@@ -58,3 +58,9 @@ pub trait Surroundings {
 fn mistake(file: &str, line: usize, message: impl Into<String>) -> PlanError {
     PlanError { file: file.to_owned(), line, column: 1, message: message.into() }
 }
+
+/// A name as the plan language takes it: other letters become `-`, and it ends after `most`.
+fn word(text: &str, most: usize) -> String {
+    let ok = |c: char| if c.is_ascii_alphanumeric() || "-_.+%".contains(c) { c } else { '-' };
+    text.chars().map(ok).take(most).collect()
+}

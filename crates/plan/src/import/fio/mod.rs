@@ -7,12 +7,15 @@ mod syntax;
 mod value;
 
 use super::told::Told;
-use super::{Imported, Note, Surroundings};
+use super::{Imported, Note, Surroundings, word};
 use crate::reader::{PlanError, PlanErrors};
 use job::Options;
 use load::Job;
 use std::fmt::Write as _;
 use syntax::{Section, of_arguments, sections};
+
+/// Longest name of a step.
+const NAME_MAX: usize = 60;
 
 /// Reads a job file.
 ///
@@ -76,6 +79,17 @@ fn targets(jobs: &[Job], file: &str, told: &mut Told) -> Vec<String> {
             all.push(name.clone());
         }
     }
+    for job in jobs.iter().filter(|job| job.files.len() > 1) {
+        told.note(
+            &job.head,
+            format!(
+                "[{}]: fio shares the iodepth, size and rate of a job among its files; here each of the {} \
+                 gets them whole",
+                job.name,
+                job.files.len()
+            ),
+        );
+    }
     let without = jobs.iter().filter(|job| job.files.is_empty()).count();
     if without > 0 && (jobs.len() > 1 || !all.is_empty()) {
         told.notes.push(Note {
@@ -93,11 +107,8 @@ fn targets(jobs: &[Job], file: &str, told: &mut Told) -> Vec<String> {
 
 /// Jobs between two walls run side by side: a step.
 fn plan_text(name: &str, file: &str, jobs: &[Job], targets: &[String], told: &mut Told) -> String {
-    let word = |text: &str| -> String {
-        let ok = |c: char| if c.is_ascii_alphanumeric() || "-_.+%".contains(c) { c } else { '-' };
-        text.chars().map(ok).take(60).collect()
-    };
-    let mut out = format!("name = \"{}\"\ntitle = \"from {}\"\n", word(name), word(file));
+    let mut out =
+        format!("name = \"{}\"\ntitle = \"from {}\"\n", word(name, NAME_MAX), word(file, NAME_MAX));
     if let Some(seed) = jobs.iter().find_map(|job| job.seed) {
         let _ = writeln!(out, "seed = {}", seed.min(i64::MAX as u64));
     }
@@ -114,7 +125,7 @@ fn plan_text(name: &str, file: &str, jobs: &[Job], targets: &[String], told: &mu
     }
     let mut names: Vec<String> = Vec::new();
     for group in groups {
-        step(&mut out, &group, (targets, &mut names), &word, told);
+        step(&mut out, &group, (targets, &mut names), told);
     }
     out
 }
@@ -123,11 +134,10 @@ fn step(
     out: &mut String,
     group: &[&Job],
     (targets, names): (&[String], &mut Vec<String>),
-    word: &dyn Fn(&str) -> String,
     told: &mut Told,
 ) {
     let Some(first) = group.first() else { return };
-    let mut name = word(&first.name);
+    let mut name = word(&first.name, NAME_MAX);
     if name.is_empty() || names.contains(&name) {
         name = format!("{name}-{}", names.len() + 1);
     }

@@ -63,12 +63,15 @@ fn a_usual_job_is_the_same_load() {
 
 #[test]
 fn walls_make_steps_and_jobs_between_them_run_side_by_side() {
-    let (plan, _) = imported(
+    let (plan, found) = imported(
         "[global]\ndirect=1\nioengine=io_uring\nruntime=10\ntime_based\nfilename=/dev/a:/dev/b\n\
          [one]\nrw=read\nbs=128k\n[two]\nrw=randwrite\nfilename=/dev/b\n[three]\nstonewall\nrw=randrw\n\
          rwmixread=70\nbs=4k,8k\n",
     );
     assert_eq!(plan.steps.len(), 2);
+    let told = differs(&found);
+    let shared = told.iter().filter(|note| note.contains("among its files")).count();
+    assert_eq!(shared, 2, "the two jobs on both: {told:?}");
     let first = cell(&plan, 0);
     assert_eq!(first.loads.len(), 2);
     assert_eq!(first.loads[0].pattern, Pattern::Sequential(Streams::Shared));

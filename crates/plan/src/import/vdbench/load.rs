@@ -164,6 +164,12 @@ fn skews(chosen: &[Chosen<'_>], told: &mut Told) -> Option<Vec<f64>> {
         told.refuse(at, format!("the skew of the workloads adds up to {sum}, not 100"));
         return None;
     }
+    if open == chosen.len() && open > 1 {
+        told.note(
+            &chosen.first()?.workload,
+            "without a skew VDBench lets each workload run as fast as it can; here they have equal shares",
+        );
+    }
     let rest = (100.0 - sum) / open.max(1) as f64 / 100.0;
     Some(given.into_iter().map(|skew| skew.map_or(rest, |skew| skew / 100.0)).collect())
 }

@@ -7,7 +7,7 @@ mod syntax;
 mod value;
 
 use super::told::Told;
-use super::{Imported, Surroundings};
+use super::{Imported, Surroundings, word};
 use crate::reader::PlanErrors;
 use objects::Objects;
 use std::fmt::Write as _;
@@ -46,14 +46,10 @@ pub fn vdbench_parameters(
 
 fn head(file: &str) -> String {
     let stem = file.rsplit('/').next().unwrap_or(file);
-    let word = |text: &str| -> String {
-        let ok = |c: char| if c.is_ascii_alphanumeric() || "-_.+%".contains(c) { c } else { '-' };
-        text.chars().map(ok).take(60).collect()
-    };
-    let name = word(stem.rsplit_once('.').map_or(stem, |(name, _)| name));
+    let name = word(stem.rsplit_once('.').map_or(stem, |(name, _)| name), 60);
     let mut out = String::new();
     let name = if name.is_empty() { "vdbench".into() } else { name };
-    let _ = writeln!(out, "name = \"{name}\"\ntitle = \"from {}\"", word(stem));
+    let _ = writeln!(out, "name = \"{name}\"\ntitle = \"from {}\"", word(stem, 60));
     out
 }
 

@@ -5,6 +5,7 @@ use super::objects::{Object, Objects, is_time};
 use super::syntax::Item;
 use super::value::{number, numbers, select};
 use crate::import::told::Told;
+use crate::import::word;
 use std::fmt::Write as _;
 
 /// Steps of a run at most.
@@ -57,9 +58,8 @@ pub(super) fn steps(
 }
 
 fn unique(run: &str, suffix: &[String], names: &[String]) -> String {
-    let word = |c: char| if c.is_ascii_alphanumeric() || "-_.+%".contains(c) { c } else { '-' };
     let parts: Vec<&str> = std::iter::once(run).chain(suffix.iter().map(String::as_str)).collect();
-    let name: String = parts.join("-").chars().map(word).take(80).collect();
+    let name = word(&parts.join("-"), 80);
     if name.is_empty() || names.contains(&name) {
         return format!("{name}-{}", names.len() + 1);
     }
