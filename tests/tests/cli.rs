@@ -51,6 +51,7 @@ fn plans_are_listed_and_shown_with_their_estimate() {
             "storagereview",
             "kioxia-matrix",
             "review",
+            "data-check",
             "ezfio",
             "pts-iops",
             "pts-throughput",

@@ -12,6 +12,7 @@ mod link;
 mod nvme;
 mod permit;
 mod queue;
+mod recorder;
 mod settings;
 mod signature;
 mod smartctl;
@@ -33,6 +34,7 @@ pub use nvme::{
 };
 pub use permit::{Eraser, Opened, Permit, Refusal, open_for_reading};
 pub use queue::{Interrupt, parse_cpus};
+pub use recorder::{Recorder, device_number};
 pub use settings::Settings;
 pub use signature::{Found, FoundKind, scan};
 pub use target::{Kind, Scratch, Subject, TargetError, resolve};

@@ -74,6 +74,8 @@ pub enum Cursor {
         end: u64,
         /// Addresses are multiples of this from the start, where that was asked for.
         align: u64,
+        /// Where random places are; the whole range when empty.
+        zones: Vec<ZonePart>,
     },
     /// Each block once a pass: this worker takes every `step`-th of the permuted order.
     Once {
@@ -157,14 +159,12 @@ impl Cursor {
                 let span = (end - start) / unit * unit;
                 Cursor::Shared { next: place.pointer.clone(), start, span }
             }
-            Pattern::Random => Cursor::Random { start },
-            Pattern::Jumps(percent) => Cursor::Jumps {
-                below: (percent / 100.0 * (1u64 << 32) as f64).round() as u64,
-                next: None,
-                start,
-                end,
-                align: load.align.map_or(1, |align| align.0),
-            },
+            // The order of a recording is its own: see `script`.
+            Pattern::Random | Pattern::Trace(_) => Cursor::Random { start },
+            Pattern::Jumps(percent) => jumps(load, (start, end), *percent, Vec::new()),
+            Pattern::ZoneJumps(zones, percent) => {
+                jumps(load, (start, end), *percent, place_zones(zones, start, end, unit))
+            }
             Pattern::RandomOnce => Cursor::Once {
                 order: Permutation::new(blocks, load_seed),
                 index: u64::from(index),
@@ -206,11 +206,12 @@ impl Cursor {
                 }
                 *start + at
             }
-            Cursor::Jumps { below, next, start, end, align } => {
+            Cursor::Jumps { below, next, start, end, align, zones } => {
                 let jump = rng.next() >> 32 < *below;
                 let on = next.map(|at| *start + (at - *start).next_multiple_of(*align));
                 let at = match on.filter(|at| !jump && at + len <= *end) {
                     Some(at) => at,
+                    None if !zones.is_empty() => zoned(zones, choice, rng),
                     None => *start + rng.below(choice.places) * choice.unit,
                 };
                 *next = Some(at + len);
@@ -256,6 +257,17 @@ pub(crate) fn own(next: &mut u64, start: u64, end: u64, len: u32) -> (u64, u32) 
     }
     *next = start;
     (at, (end - at).min(u64::from(len)) as u32)
+}
+
+fn jumps(load: &Load, range: (u64, u64), percent: f64, zones: Vec<ZonePart>) -> Cursor {
+    Cursor::Jumps {
+        below: (percent / 100.0 * (1u64 << 32) as f64).round() as u64,
+        next: None,
+        start: range.0,
+        end: range.1,
+        align: load.align.map_or(1, |align| align.0),
+        zones,
+    }
 }
 
 fn place_zones(zones: &[Zone], start: u64, end: u64, unit: u64) -> Vec<ZonePart> {

@@ -1,6 +1,7 @@
 //! The schedule of an open-loop load: intended starts on an absolute time line, never re-based, so
 //! that a stall leaves its full backlog behind.
 
+use crate::script::Recorded;
 use base::rng::Rng;
 use plan::Arrival;
 
@@ -11,38 +12,64 @@ pub struct Schedule {
     origin_ns: u64,
     mean_gap_ns: f64,
     arrival: Arrival,
+    /// The times of a recording instead.
+    recorded: Option<Recorded>,
 }
 
 impl Schedule {
     /// Arrivals at `rate` per second from `origin_ns` on; `phase` in 0..1 shifts equal gaps so that
     /// several workers interleave.
     pub fn new(origin_ns: u64, rate: f64, arrival: Arrival, phase: f64, rng: &mut Rng) -> Schedule {
-        let mut schedule = Schedule { next_ns: 0.0, origin_ns, mean_gap_ns: 1e9 / rate, arrival };
+        let mean_gap_ns = 1e9 / rate;
+        let mut schedule =
+            Schedule { next_ns: 0.0, origin_ns, mean_gap_ns, arrival, recorded: None };
         match arrival {
+            Arrival::Recorded => {}
             Arrival::Deterministic => schedule.next_ns = schedule.mean_gap_ns * phase,
             Arrival::Poisson | Arrival::Uniform => schedule.advance(rng),
         }
         schedule
     }
 
-    /// The next intended start.
+    /// The times of a recording, from `origin_ns` on.
+    pub fn recorded(origin_ns: u64, recorded: Recorded) -> Schedule {
+        let (mean_gap_ns, arrival) = (1.0, Arrival::Recorded);
+        Schedule { next_ns: 0.0, origin_ns, mean_gap_ns, arrival, recorded: Some(recorded) }
+    }
+
+    /// Which request of a recording is next; none for other schedules.
+    #[inline]
+    pub fn position(&self) -> Option<usize> {
+        self.recorded.as_ref().map(|recorded| recorded.at)
+    }
+
+    /// The next intended start; `u64::MAX` behind the last one of a recording.
     #[inline]
     pub fn next(&self) -> u64 {
+        if let Some(recorded) = &self.recorded {
+            return recorded.time().map_or(u64::MAX, |time| self.origin_ns.saturating_add(time));
+        }
         self.origin_ns + self.next_ns as u64
     }
 
     /// Goes on to the one after.
     #[inline]
     pub fn advance(&mut self, rng: &mut Rng) {
+        if let Some(recorded) = &mut self.recorded {
+            return recorded.advance();
+        }
         self.next_ns += match self.arrival {
             Arrival::Poisson => self.mean_gap_ns * rng.exponential(),
             Arrival::Uniform => self.mean_gap_ns * 2.0 * rng.unit(),
-            Arrival::Deterministic => self.mean_gap_ns,
+            Arrival::Deterministic | Arrival::Recorded => self.mean_gap_ns,
         };
     }
 
     /// How many arrivals fit between the next one and `now_ns`, by the mean.
     pub fn overdue(&self, now_ns: u64) -> u64 {
+        if let Some(recorded) = &self.recorded {
+            return recorded.overdue(now_ns.saturating_sub(self.origin_ns));
+        }
         (now_ns.saturating_sub(self.next()) as f64 / self.mean_gap_ns) as u64
     }
 }

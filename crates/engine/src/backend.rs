@@ -3,19 +3,22 @@
 use crate::address::{Cursor, CursorPlace, choices};
 use crate::arrival::Schedule;
 use crate::collect::Collector;
-use crate::core::{ALWAYS, Core, CoreParts, Flow, Report, Timeline, Wires};
+use crate::core::{ALWAYS, Core, CoreParts, Flow, Report, SCRIPTED, Timeline, Wires};
 use crate::data::Filler;
+use crate::error::EngineError;
 use crate::external::FioBackend;
 use crate::fault::Fault;
 use crate::ledger::{Book, BookKind, SidePlace};
+use crate::script::Script;
 use crate::spec::{CellSpec, Stream, Target, WorkerSpec, extent, streams};
 use crate::sys::ring::Queue;
 use crate::sys::thread::{allowed_cpus, pin_to};
+use crate::verify::{Checker, Filling, Tracker, Verified};
 use crate::{IoRecord, sync, uring};
 use base::clock::Clock;
 use base::rng::{Rng, derive};
 use base::sample::IntervalSample;
-use base::units::{Bytes, Nanos};
+use base::units::Nanos;
 use plan::{Demand, Load, Pattern};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -73,6 +76,12 @@ pub trait Backend {
     /// The workers of each target run on these CPUs from now on, in this order; no CPUs means all that
     /// this process may use.
     fn place(&mut self, _cpus: Vec<Vec<usize>>) {}
+
+    /// From now on writes are stamped, and reads of loads that verify are checked, by these: one for each
+    /// target. False where targets hold no data.
+    fn verify(&mut self, _trackers: Vec<Arc<Tracker>>) -> bool {
+        false
+    }
 
     /// What a target of this back end counted itself; none for targets of the host.
     fn counts(&self, _target: usize) -> Option<TargetCounts> {
@@ -150,80 +159,10 @@ pub struct CellFacts {
     pub page_cache: bool,
     /// Records of single I/Os, when asked for.
     pub records: Vec<IoRecord>,
+    /// What checking of data found, where data were checked.
+    pub verified: Option<Verified>,
     /// Simulated I/Os behind the figures of an interval, at least, where the target is virtual.
     pub simulated_ios: u64,
-}
-
-/// Why a cell could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// A block is no multiple of the target's unit.
-    #[error(
-        "{target}: a block of {block} is no multiple of its unit of {unit}; choose a larger one"
-    )]
-    BlockTooSmall {
-        /// The block.
-        block: Bytes,
-        /// Unit of the target.
-        unit: Bytes,
-        /// The target.
-        target: String,
-    },
-    /// A block is more than a command can move.
-    #[error(
-        "{target}: a block of {block} is more than the {most} that one command moves; the block device \
-         splits such blocks, so use that, or smaller ones"
-    )]
-    BlockTooLarge {
-        /// The block.
-        block: Bytes,
-        /// What a command moves.
-        most: Bytes,
-        /// The target.
-        target: String,
-    },
-    /// The range holds no block.
-    #[error("{target}: a range of {range} holds no block of {block}; use a larger target or range")]
-    RangeTooSmall {
-        /// The block.
-        block: Bytes,
-        /// Size of the range.
-        range: Bytes,
-        /// The target.
-        target: String,
-    },
-    /// No load runs on any target.
-    #[error("no load of this step runs on any of the targets; check `targets` in the plan")]
-    NoWorkers,
-    /// More threads than is sane.
-    #[error("this step needs {asked} threads, more than {most}; lower workers or depth")]
-    TooManyThreads {
-        /// Asked for.
-        asked: usize,
-        /// Limit.
-        most: usize,
-    },
-    /// A worker could not be set up.
-    #[error("cannot set up a worker: {0}; {advice}", advice = set_up_advice(.0))]
-    SetUp(std::io::Error),
-    /// The external engine failed.
-    #[error("{0}")]
-    External(String),
-}
-
-fn set_up_advice(error: &std::io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EPERM) => {
-            "io_uring is switched off here (kernel.io_uring_disabled or a container); try --engine sync"
-        }
-        Some(libc::ENOSYS) => {
-            "this kernel has no io_uring (5.10 is the oldest supported); try --engine sync"
-        }
-        Some(libc::ENOMEM) => "raise the locked-memory limit (ulimit -l) or lower depth and block",
-        Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",
-        Some(libc::EAGAIN) => "raise the limit of threads (ulimit -u) or lower workers",
-        _ => "try --engine sync",
-    }
 }
 
 /// The engines of this host.
@@ -254,6 +193,8 @@ struct HostBackend {
     cpus: Vec<Vec<usize>>,
     /// Where each sequential stream stands, by target, range and worker: kept across cells.
     pointers: HashMap<(usize, u64, u64, u32), Arc<AtomicU64>>,
+    /// Where data are checked: what each target must hold.
+    trackers: Vec<Arc<Tracker>>,
 }
 
 /// Time between starting the first worker and the common start, for each worker, in ns.
@@ -263,6 +204,11 @@ const START_DELAY_PER_WORKER_NS: u64 = 150_000;
 impl Backend for HostBackend {
     fn place(&mut self, cpus: Vec<Vec<usize>>) {
         self.cpus = cpus;
+    }
+
+    fn verify(&mut self, trackers: Vec<Arc<Tracker>>) -> bool {
+        self.trackers = trackers;
+        true
     }
 
     fn name(&self) -> &'static str {
@@ -378,7 +324,8 @@ fn places_of(flows: &[Flow]) -> Arc<[SidePlace]> {
 impl HostBackend {
     fn new(engine: Engine, targets: Vec<Target>, clock: Clock) -> HostBackend {
         let cpus = vec![Vec::new(); targets.len()];
-        HostBackend { engine, targets, clock, cpus, pointers: HashMap::new() }
+        let pointers = HashMap::new();
+        HostBackend { engine, targets, clock, cpus, pointers, trackers: Vec::new() }
     }
 
     /// The CPU of each worker: those of its target in turns, so that two targets with the same CPUs do
@@ -430,12 +377,23 @@ impl HostBackend {
             worker,
             kind: self.kind(spec),
             record_max: cell.record_ios,
+            checker: self.checker(cell, spec),
         }
+    }
+
+    fn checker(&self, cell: &CellSpec, spec: &WorkerSpec) -> Option<Box<Checker>> {
+        let tracker = self.trackers.get(spec.target)?.clone();
+        let streams = streams(&cell.loads, self.targets.len());
+        let loads = spec.flows.iter().map(|&(stream, _)| &cell.loads[streams[stream].load]);
+        let flows = loads.clone().map(|load| (Filling::new(&load.data), load.verify.is_some()));
+        let stop = loads.clone().filter_map(|load| load.verify).map(|v| v.stop_after).min();
+        Some(Box::new(Checker::new(tracker, flows.collect(), spec.depth, stop.unwrap_or(0))))
     }
 
     /// The loads of a worker as it issues them.
     fn flows(&mut self, cell: &CellSpec, streams: &[Stream], spec: &WorkerSpec) -> Vec<Flow> {
         let total: f64 = spec.flows.iter().map(|(_, weight)| weight).sum();
+        let reads_too = spec.flows.iter().any(|flow| cell.loads[streams[flow.0].load].reads());
         let mut sum = 0.0;
         let mut side = 0;
         let mut flows = Vec::new();
@@ -443,6 +401,7 @@ impl HostBackend {
             let load = &cell.loads[streams[stream].load];
             let target = &self.targets[spec.target];
             let (start, end) = extent(load, target);
+            let unit = target.block.0;
             let place = CursorPlace {
                 start,
                 end,
@@ -464,6 +423,7 @@ impl HostBackend {
                 below: if sum > 0.999_999_999 { ALWAYS } else { share(sum) },
                 cursor: Cursor::new(load, &place),
                 read_below: match load.read_percent {
+                    _ if matches!(load.pattern, Pattern::Trace(_)) => SCRIPTED,
                     100.0 => ALWAYS,
                     percent => share(percent / 100.0),
                 },
@@ -471,11 +431,12 @@ impl HostBackend {
                 writes,
                 filler: load
                     .writes()
-                    .then(|| Filler::new(&load.data, cell.seed, spec.seed))
+                    .then(|| Filler::new(&load.data, cell.seed, spec.seed, reads_too))
                     .flatten(),
                 read_side: sides.0,
                 write_side: sides.1,
                 stream,
+                script: Script::new(load, (start, end), unit, spec.index, spec.of),
             });
         }
         flows
@@ -559,7 +520,11 @@ impl Job {
                 let mut rng = Rng::new(derive(self.spec.seed, 0xa881));
                 std::mem::swap(&mut rng, &mut core.rng);
                 let start = core.timeline.start;
-                let schedule = Schedule::new(start, rate_iops, arrival, phase, &mut core.rng);
+                let script = core.flows.iter().find_map(|flow| flow.script.as_ref());
+                let schedule = match script.map(Script::recorded) {
+                    Some(recorded) => Schedule::recorded(start, recorded),
+                    None => Schedule::new(start, rate_iops, arrival, phase, &mut core.rng),
+                };
                 std::mem::swap(&mut rng, &mut core.rng);
                 Some((schedule, backlog))
             }

@@ -149,6 +149,9 @@ impl<'a> Collector<'a> {
         facts.preempted += last.preempted;
         facts.short_submits += last.short_submits;
         facts.records.extend(last.records);
+        if let Some(verified) = last.verified {
+            facts.verified.get_or_insert_default().merge(*verified);
+        }
         self.faults.extend(last.fault);
         self.failure = self.failure.take().or(last.failure);
     }

@@ -4,7 +4,9 @@ use crate::address::{Choice, Cursor};
 use crate::data::Filler;
 use crate::fault::Fault;
 use crate::ledger::{Book, BookKind, SidePlace};
+use crate::script::{Act, Script};
 use crate::sys::thread::thread_usage;
+use crate::verify::{Checker, Verified};
 use base::clock::Clock;
 use base::rng::Rng;
 use base::sample::CpuUse;
@@ -15,6 +17,8 @@ use std::sync::mpsc::{Receiver, Sender};
 
 /// Below this draw an I/O is a read; this value means always.
 pub(crate) const ALWAYS: u64 = u64::MAX;
+/// Instead of a threshold: what is next stands in a recording.
+pub(crate) const SCRIPTED: u64 = u64::MAX - 1;
 
 /// Boundaries of a cell on the run's clock.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +77,7 @@ pub(crate) struct WorkerEnd {
     pub(crate) short_submits: u64,
     pub(crate) records: Vec<IoRecord>,
     pub(crate) failure: Option<String>,
+    pub(crate) verified: Option<Box<Verified>>,
 }
 
 /// One I/O, for checks of patterns and schedules.
@@ -103,6 +108,8 @@ pub(crate) struct Flow {
     pub(crate) read_side: u32,
     pub(crate) write_side: u32,
     pub(crate) stream: usize,
+    /// Where a recording is replayed.
+    pub(crate) script: Option<Script>,
 }
 
 /// The next I/O.
@@ -131,6 +138,8 @@ pub(crate) struct Core {
     pub(crate) kind: BookKind,
     pub(crate) last: WorkerEnd,
     pub(crate) record_max: usize,
+    /// Where data are checked.
+    pub(crate) checker: Option<Box<Checker>>,
     pub(crate) stop: Arc<AtomicBool>,
     seq: u64,
     cpu_before: CpuUse,
@@ -157,6 +166,7 @@ pub(crate) struct CoreParts {
     pub(crate) worker: usize,
     pub(crate) kind: BookKind,
     pub(crate) record_max: usize,
+    pub(crate) checker: Option<Box<Checker>>,
 }
 
 impl Core {
@@ -180,6 +190,7 @@ impl Core {
                 ..WorkerEnd::default()
             },
             record_max: parts.record_max,
+            checker: parts.checker,
             stop: wires.stop,
             seq: 0,
             cpu_before: CpuUse::default(),
@@ -200,6 +211,7 @@ impl Core {
         let write = match flow.read_below {
             ALWAYS => false,
             0 => true,
+            SCRIPTED => return self.draw_scripted(index),
             below => self.rng.next() >> 32 >= below,
         };
         let mix = if write { &flow.writes } else { &flow.reads };
@@ -218,6 +230,27 @@ impl Core {
         self.budget -= u64::from(len);
         let side = if write { flow.write_side } else { flow.read_side };
         Some(Draw { offset, len, side, write, flow: index as u32 })
+    }
+
+    /// The next I/O of a recording; none at its end.
+    fn draw_scripted(&mut self, index: usize) -> Option<Draw> {
+        let flow = self.flows.get_mut(index)?;
+        let act = flow.script.as_mut()?.take()?;
+        let Act { offset, len, write } = act;
+        if self.budget < u64::from(len) {
+            self.budget = 0;
+            return None;
+        }
+        self.budget -= u64::from(len);
+        let side = if write { flow.write_side } else { flow.read_side };
+        Some(Draw { offset, len, side, write, flow: index as u32 })
+    }
+
+    /// The next I/O is the one that a schedule chose.
+    #[inline]
+    pub(crate) fn follow(&mut self, position: Option<usize>) {
+        let Some(position) = position else { return };
+        self.flows.iter_mut().filter_map(|f| f.script.as_mut()).for_each(|s| s.seek(position));
     }
 
     /// Passes every boundary up to `now`: hands over the book of each interval that ended.
@@ -289,9 +322,58 @@ impl Core {
         }
     }
 
+    /// Fills the buffer of a write, and remembers what is in flight in `slot` where data are checked.
+    #[inline]
+    pub(crate) fn prepare(&mut self, slot: usize, draw: Draw, buffer: &mut [u8]) {
+        let Draw { offset, len, flow, .. } = draw;
+        if let Some(checker) = &mut self.checker {
+            match draw.write {
+                true => checker.begin_write(slot, flow, offset, buffer, self.clock.now().0),
+                false => checker.begin_read(slot, flow, offset, len),
+            }
+        } else if draw.write
+            && let Some(flow) = self.flows.get_mut(flow as usize)
+            && let Some(filler) = &mut flow.filler
+        {
+            filler.fill(buffer, &mut self.rng);
+        }
+    }
+
+    /// An I/O of a checked load was acknowledged.
+    #[inline(never)]
+    pub(crate) fn check(&mut self, slot: usize, buffer: &[u8], now: u64) {
+        let Some(checker) = &mut self.checker else { return };
+        if !checker.end(slot, buffer, now) {
+            let name = &self.target_name;
+            self.fail(format!(
+                "{name}: too much reads back wrong; the run stopped (`verify = {{ stop_after = N }}` in \
+                 the plan, 0 never stops)"
+            ));
+        }
+    }
+
+    /// What was acknowledged goes to the journal before more is issued.
+    #[inline(never)]
+    pub(crate) fn end_batch(&mut self) {
+        if let Some(checker) = &mut self.checker
+            && let Err(error) = checker.end_batch()
+        {
+            self.fail(format!("the journal cannot be written: {error}"));
+        }
+    }
+
+    /// Ends the cell on all workers, for a reason that is not of one I/O.
+    #[cold]
+    pub(crate) fn fail(&mut self, why: String) {
+        self.last.failure.get_or_insert(why);
+        self.stop.store(true, Ordering::Relaxed);
+        self.issuing = false;
+    }
+
     /// Hands over the last book.
     pub(crate) fn finish(mut self, end: u64) -> Vec<Flow> {
         self.note_cpu();
+        self.last.verified = self.checker.take().map(|checker| Box::new(checker.found));
         let report = Report::Done {
             worker: self.worker,
             seq: self.seq,

@@ -13,6 +13,8 @@ pub struct Filler {
     text: Vec<[u8; 8]>,
     unit: usize,
     random_bytes: usize,
+    /// Buffers are also read into: what is to be zero is made so.
+    clear: bool,
     dedup: Option<Dedup>,
 }
 
@@ -25,24 +27,27 @@ struct Dedup {
 
 impl Filler {
     /// A filler for `data`; `seed` must be the run's, `worker` differs for each worker and cell, so
-    /// that no two workers write the same unit unless by ratio. None where zeros are written.
-    pub fn new(data: &Data, seed: u64, worker: u64) -> Option<Filler> {
-        if data.zero {
+    /// that no two workers write the same unit unless by ratio. With `reads_too` the buffers are also read
+    /// into. None where nothing is to be done for zeros to be written.
+    pub fn new(data: &Data, seed: u64, worker: u64, reads_too: bool) -> Option<Filler> {
+        if data.zero && !reads_too {
             return None;
         }
         let unit = data.unit.0 as usize;
         let mut rng = Rng::new(derive(seed, 0x7e87));
         let text = (0..unit / 8).map(|_| rng.next().to_le_bytes()).collect();
-        let random = (unit as f64 / data.compress_ratio) as usize;
+        let random = if data.zero { 0 } else { (unit as f64 / data.compress_ratio) as usize };
         let dedup = (data.dedup_ratio > 1.0).then(|| Dedup {
             new_share: 1.0 / data.dedup_ratio,
             distinct: 0,
             key: derive(seed, worker) | 1,
         });
-        Some(Filler { text, unit, random_bytes: random.next_multiple_of(8).min(unit), dedup })
+        let random_bytes = random.next_multiple_of(8).min(unit);
+        Some(Filler { text, unit, random_bytes, clear: reads_too && random_bytes < unit, dedup })
     }
 
-    /// Puts new content into `buffer`, whose bytes beyond the random part of each unit are zero.
+    /// Puts new content into `buffer`, whose bytes beyond the random part of each unit are zero unless it
+    /// is read into.
     #[inline]
     pub fn fill(&mut self, buffer: &mut [u8], rng: &mut Rng) {
         for unit in buffer.chunks_mut(self.unit) {
@@ -51,6 +56,9 @@ impl Filler {
             let (words, _) = unit[..random].as_chunks_mut::<8>();
             for (word, text) in words.iter_mut().zip(&self.text) {
                 *word = (u64::from_ne_bytes(*text) ^ u64::from_ne_bytes(key)).to_ne_bytes();
+            }
+            if self.clear {
+                unit[random..].fill(0);
             }
         }
     }
@@ -78,7 +86,7 @@ mod tests {
 
     /// 64 MiB in writes of 64 KiB, as a worker would make them.
     fn written(data: Data) -> Vec<u8> {
-        let mut filler = Filler::new(&data, 9, 1).unwrap();
+        let mut filler = Filler::new(&data, 9, 1, false).unwrap();
         let mut rng = Rng::new(5);
         let mut buffer = vec![0u8; 64 << 10];
         let mut all = Vec::new();
@@ -143,7 +151,7 @@ mod tests {
     fn workers_do_not_repeat_each_other() {
         let data = Data { dedup_ratio: 2.0, ..Data::default() };
         let blocks = |worker| {
-            let mut filler = Filler::new(&data, 9, worker).unwrap();
+            let mut filler = Filler::new(&data, 9, worker, false).unwrap();
             let mut buffer = vec![0u8; 4 << 20];
             filler.fill(&mut buffer, &mut Rng::new(worker));
             buffer.chunks(4096).map(<[u8]>::to_vec).collect::<HashSet<_>>()
@@ -153,6 +161,20 @@ mod tests {
 
     #[test]
     fn zero_data_has_no_filler() {
-        assert!(Filler::new(&Data { zero: true, ..Data::default() }, 1, 1).is_none());
+        assert!(Filler::new(&Data { zero: true, ..Data::default() }, 1, 1, false).is_none());
+    }
+
+    #[test]
+    fn what_was_read_into_a_buffer_is_not_written() {
+        let half = Data { compress_ratio: 2.0, ..Data::default() };
+        for (data, random) in [(half, 2048), (Data { zero: true, ..Data::default() }, 0)] {
+            let mut filler = Filler::new(&data, 1, 1, true).unwrap();
+            let mut buffer = [0xaa; 8192];
+            filler.fill(&mut buffer, &mut Rng::new(1));
+            for unit in buffer.chunks(4096) {
+                assert!(unit[random..].iter().all(|byte| *byte == 0));
+                assert!(unit[..random].iter().filter(|byte| **byte == 0xaa).count() < 64);
+            }
+        }
     }
 }

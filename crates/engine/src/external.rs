@@ -5,7 +5,8 @@
 //! latencies read back are good to 0.8 % only, and its completion latency starts after the submitting
 //! call: what is taken as service time here is fio's `lat` (submission + completion).
 
-use crate::backend::{Backend, CellEnd, CellFacts, EngineError, Outcome, Sink};
+use crate::backend::{Backend, CellEnd, CellFacts, Outcome, Sink};
+use crate::error::EngineError;
 use crate::spec::{CellSpec, Stream, Target, extent, streams};
 use crate::sys::thread::children_usage;
 use base::clock::Clock;
@@ -245,6 +246,12 @@ fn put_load(text: &mut String, load: &Load) -> Result<(), EngineError> {
             let list: Vec<String> = zones.iter().map(zone).collect();
             (true, format!("random_distribution=zoned:{}\n", list.join(":")))
         }
+        Pattern::ZoneJumps(..) => {
+            return Err(failed("fio has no zones with a share of random; use the uring engine"));
+        }
+        Pattern::Trace(_) => {
+            return Err(failed("--engine fio replays no recordings; use the uring engine"));
+        }
     };
     let rw = match (random, load.reads(), load.writes()) {
         (false, true, false) => "read",
@@ -288,7 +295,7 @@ fn put_load(text: &mut String, load: &Load) -> Result<(), EngineError> {
         let _ = writeln!(text, "rate_iops={read},{}", rate - read);
         match arrival {
             Arrival::Poisson => text.push_str("rate_process=poisson\n"),
-            Arrival::Deterministic => {}
+            Arrival::Deterministic | Arrival::Recorded => {}
             Arrival::Uniform => {
                 return Err(failed("fio has no uniform arrivals; use the uring engine"));
             }

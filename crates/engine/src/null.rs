@@ -2,8 +2,9 @@
 //! ring's no-op, and with a queue in user space that involves no kernel at all.
 
 use crate::address::{Cursor, CursorPlace, choices};
-use crate::backend::{Engine, EngineError, Next, Sink, host_backend};
+use crate::backend::{Engine, Next, Sink, host_backend};
 use crate::core::{ALWAYS, Core, CoreParts, Flow, Timeline, Wires};
+use crate::error::EngineError;
 use crate::ledger::{BookKind, SidePlace};
 use crate::spec::{CellSpec, Target};
 use crate::sys::memory::Arena;
@@ -152,6 +153,7 @@ fn null_load(depth: u32) -> Load {
         data: plan::Data::default(),
         weight: None,
         targets: Vec::new(),
+        verify: None,
     }
 }
 
@@ -180,6 +182,7 @@ fn user_space_cost(clock: &Clock, load: &Load, time: Nanos) -> std::io::Result<f
         read_side: 0,
         write_side: 0,
         stream: 0,
+        script: None,
     };
     let parts = CoreParts {
         clock: clock.clone(),
@@ -192,6 +195,7 @@ fn user_space_cost(clock: &Clock, load: &Load, time: Nanos) -> std::io::Result<f
         worker: 0,
         kind: BookKind { open_loop: false, one_call: false },
         record_max: 0,
+        checker: None,
     };
     let core = Core::new(parts, Wires { out, pool, stop: std::sync::Arc::default() });
     let arena = Arena::new(load.depth as usize, 4096)?;

@@ -96,7 +96,10 @@ impl<Q: Queue> UringWorker<Q> {
         let [flow] = self.core.flows.as_slice() else {
             return false;
         };
-        if self.core.record_max > 0 || flow.reads.len() > 1 || flow.writes.len() > 1 {
+        if self.core.record_max > 0 || self.core.checker.is_some() || flow.script.is_some() {
+            return false;
+        }
+        if flow.reads.len() > 1 || flow.writes.len() > 1 {
             return false;
         }
         let sizes = [flow.reads.first(), flow.writes.first()];

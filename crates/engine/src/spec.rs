@@ -1,6 +1,6 @@
 //! What a cell asks of a back end, and how its loads become workers.
 
-use crate::backend::EngineError;
+use crate::error::EngineError;
 use base::units::{Bytes, Nanos};
 use plan::{Demand, Load, Pattern, Window};
 use std::os::fd::OwnedFd;

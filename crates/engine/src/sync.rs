@@ -38,7 +38,7 @@ impl SyncWorker {
     /// Runs a closed loop to its end.
     pub(crate) fn run_closed(mut self) -> (Core, u64) {
         self.core.wait_for_start();
-        if self.core.record_max > 0 {
+        if self.core.record_max > 0 || self.core.checker.is_some() {
             self.closed::<true>()
         } else {
             self.closed::<false>()
@@ -49,7 +49,7 @@ impl SyncWorker {
     fn closed<const RECORD: bool>(&mut self) {
         while self.core.issuing {
             let Some(draw) = self.core.draw() else { break };
-            self.fill(draw);
+            self.fill::<RECORD>(draw);
             let start = self.core.clock.now().0;
             self.issue::<false, RECORD>(draw, start, start);
             self.core.check_stop();
@@ -67,6 +67,9 @@ impl SyncWorker {
         let end = self.core.timeline.end;
         loop {
             let next = schedule.next();
+            if next == u64::MAX {
+                break; // A recording is at its end.
+            }
             let now = self.wait_until(next.min(end), guard_ns);
             let stopped = self.core.stop.load(std::sync::atomic::Ordering::Relaxed);
             if next >= end || stopped || self.core.budget == 0 {
@@ -84,9 +87,10 @@ impl SyncWorker {
                 self.core.book.open.shed += 1;
             }
             let intended = schedule.next();
+            self.core.follow(schedule.position());
             schedule.advance(&mut self.core.rng);
             let Some(draw) = self.core.draw() else { break };
-            self.fill(draw);
+            self.fill::<true>(draw);
             let start = self.core.clock.now().0;
             if let Some(lateness) = &mut self.core.book.open.lateness {
                 lateness.record(start.saturating_sub(intended));
@@ -119,13 +123,9 @@ impl SyncWorker {
     }
 
     #[inline]
-    fn fill(&mut self, draw: Draw) {
-        let core = &mut self.core;
-        if draw.write
-            && let Some(flow) = core.flows.get_mut(draw.flow as usize)
-            && let Some(filler) = &mut flow.filler
-        {
-            filler.fill(self.arena.slot_mut(0, draw.len as usize), &mut core.rng);
+    fn fill<const CHECK: bool>(&mut self, draw: Draw) {
+        if draw.write || CHECK && self.core.checker.is_some() {
+            self.core.prepare(0, draw, self.arena.slot_mut(0, draw.len as usize));
         }
     }
 
@@ -166,6 +166,11 @@ impl SyncWorker {
         }
         if RECORD && self.core.record_max > 0 {
             self.record(draw, start, intended, now);
+        }
+        if RECORD && self.core.checker.is_some() {
+            let buffer = self.arena.slot_mut(0, draw.len as usize);
+            self.core.check(0, buffer, now);
+            self.core.end_batch();
         }
     }
 

@@ -267,6 +267,7 @@ impl<Q: Queue> UringWorker<Q> {
                 }
             }
             self.ring.advance(ready);
+            self.core.end_batch();
         }
     }
 
@@ -287,8 +288,8 @@ impl<Q: Queue> UringWorker<Q> {
         };
         let Draw { offset, len, side, write, .. } = draw;
         let at = slot as usize;
-        if write {
-            self.fill_slot(at, draw);
+        if write || self.core.checker.is_some() {
+            self.core.prepare(at, draw, self.arena.slot_mut(at, len as usize));
         }
         let request = &mut self.requests[at];
         request.sqe.off = offset;
@@ -299,16 +300,6 @@ impl<Q: Queue> UringWorker<Q> {
         self.queued[self.n_queued] = slot;
         self.n_queued += 1;
         true
-    }
-
-    #[inline]
-    fn fill_slot(&mut self, slot: usize, draw: Draw) {
-        let core = &mut self.core;
-        if let Some(flow) = core.flows.get_mut(draw.flow as usize)
-            && let Some(filler) = &mut flow.filler
-        {
-            filler.fill(self.arena.slot_mut(slot, draw.len as usize), &mut core.rng);
-        }
     }
 
     /// Submits what is queued, waits when nothing is complete, and gives the time at which the
@@ -427,6 +418,10 @@ impl<Q: Queue> UringWorker<Q> {
                 write: sqe.opcode == self.codes.write,
             });
         }
+        if self.core.checker.is_some() {
+            let buffer = self.arena.slot_mut(at, slot.sqe.len as usize);
+            self.core.check(at, buffer, now);
+        }
         self.in_flight -= 1;
         self.last_completion = now;
         Some(completion.user_data as u32)
@@ -518,6 +513,7 @@ impl<Q: Queue> UringWorker<Q> {
                 }
             }
             self.ring.advance(ready);
+            self.core.end_batch();
         }
     }
 
@@ -548,6 +544,7 @@ impl<Q: Queue> UringWorker<Q> {
                 return true;
             };
             self.intended[slot as usize] = next;
+            self.core.follow(schedule.position());
             schedule.advance(&mut self.core.rng);
             if !self.queue_next(slot) {
                 self.free.push(slot);

@@ -37,6 +37,11 @@ pub(crate) enum Command {
     Run(Run),
     /// Go on with a run that was cut: killed, interrupted, failed, without power
     Resume(Resume),
+    /// Tell what a recording of I/O is like, model it as a plan, or record one
+    #[command(subcommand)]
+    Trace(TraceCommand),
+    /// Check what verified writes left on a target, from stamps alone or against a run's journal
+    Verify(Verify),
     /// Predict what a change of a drive's setup does to a plan, on a virtual drive
     Whatif(Whatif),
     /// Measure what workers on each group of CPUs get from a drive: near and far, by cache, by core
@@ -147,6 +152,13 @@ pub(crate) struct Run {
     /// since
     #[arg(long)]
     pub(crate) reuse: bool,
+    /// Keep a journal of acknowledged writes of loads that verify, for `fathom verify` after a cut; on
+    /// another device than the targets
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// When the journal goes to its medium
+    #[arg(long, value_enum, default_value = "batch", requires = "journal")]
+    pub(crate) journal_flush: JournalFlush,
     /// Keep no ledger of what is written to the drives
     #[arg(long)]
     pub(crate) no_ledger: bool,
@@ -156,6 +168,99 @@ pub(crate) struct Run {
     /// CPUs of the workers: local (near the device), far, spread, or cores=0-3,8
     #[arg(long, default_value = "local")]
     pub(crate) placement: Placement,
+    /// Engine
+    #[arg(long, value_enum, default_value = "uring")]
+    pub(crate) engine: EngineName,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Tell what a recording is like: mix, sizes, order, places, arrivals
+    Show(TraceFile),
+    /// Print a plan that behaves like a recording
+    Model(TraceModel),
+    /// Print a recording as comma-separated values: time_ns,type,offset,size
+    Convert(TraceFile),
+    /// Record what is done to a device, from the kernel's block events
+    Record(TraceRecord),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceFile {
+    /// Recording: blktrace, blkparse, ftrace, fio iolog, MSR Cambridge, FIU, SPC, or CSV with a header;
+    /// several files of one recording with commas between
+    pub(crate) file: String,
+    /// Only requests of this disk of the recording
+    #[arg(long)]
+    pub(crate) disk: Option<String>,
+    /// Unit of its times, where the format does not say
+    #[arg(long, value_enum)]
+    pub(crate) time_unit: Option<TimeUnitName>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceModel {
+    #[command(flatten)]
+    pub(crate) file: TraceFile,
+    /// Cut the recording into this many parts of equal time, each a step of the plan
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) phases: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceRecord {
+    /// Device
+    pub(crate) device: PathBuf,
+    /// How long; Ctrl-C ends it earlier
+    #[arg(long, default_value = "60s")]
+    pub(crate) time: String,
+    /// File to make
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimeUnitName {
+    /// Nanoseconds
+    Ns,
+    /// 100 ns, as Windows counts
+    Filetime,
+    /// Microseconds
+    Us,
+    /// Milliseconds
+    Ms,
+    /// Seconds
+    S,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JournalFlush {
+    /// Before more is issued: survives power loss
+    Batch,
+    /// When the system likes: survives a killed run only, and costs nearly nothing
+    None,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Verify {
+    /// Devices or files; they are only read
+    #[arg(required = true)]
+    pub(crate) targets: Vec<PathBuf>,
+    /// Journal of the run that wrote them: tells lost and stale blocks too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Run file to make, or the folder for it
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Engine
     #[arg(long, value_enum, default_value = "uring")]
     pub(crate) engine: EngineName,

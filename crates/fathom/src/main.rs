@@ -27,6 +27,8 @@ fn main() -> std::process::ExitCode {
         Command::Run(args) => commands::run::run(&args),
         Command::Resume(args) => commands::resume::run(&args),
         Command::Placement(args) => commands::placement::run(&args),
+        Command::Trace(command) => commands::trace::run(&command),
+        Command::Verify(args) => commands::verify::run(&args),
         Command::Whatif(args) => commands::whatif::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Report(args) => commands::report::run(&args),

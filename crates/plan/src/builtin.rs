@@ -43,6 +43,7 @@ pub const BUILTIN: &[Builtin] = builtin![
     "storagereview",
     "kioxia-matrix",
     "review",
+    "data-check",
     "ezfio",
     "pts-iops",
     "pts-throughput",

@@ -76,7 +76,14 @@ pub fn estimate_step(step: &Step, size: Bytes, bound: Bound) -> Estimate {
             sweep.cells.iter().for_each(|point| sum.add(cell(&point.cell, size, bound), 1));
         }
         Verb::Curve(curve) => {
-            sum.add(cell(&curve.cell, size, bound), 1 + curve.percents.len() as u64);
+            // A search halves its interval: about eight rates, two of them to find it.
+            let searched = match (curve.search, bound) {
+                (Some(search), Bound::Least) => 2 * u64::from(search.repeats),
+                (Some(search), _) => 10 * u64::from(search.repeats),
+                (None, _) => 0,
+            };
+            let points = 1 + curve.percents.len() as u64 + searched;
+            sum.add(cell(&curve.cell, size, bound), points);
         }
         Verb::Repeat(repeat) => {
             let times = u64::from(repeat.times + repeat.discard);

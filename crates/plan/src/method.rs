@@ -1,6 +1,7 @@
 //! What a method adds to measurements: purge, settings, rounds until steady, operating points.
 
-use crate::model::{Coordinate, Extent, Step};
+use crate::load::Extent;
+use crate::model::{Coordinate, Step};
 use crate::placement::Placement;
 use base::units::Nanos;
 

@@ -1,8 +1,9 @@
 //! What a plan says, after every check: plan > step > cell, in the words of the glossary.
 
+use crate::load::{Arrival, Extent, Load, Pattern};
 use crate::method::{Points, Purge, Rounds, Setting, Until};
 use crate::params::Param;
-use base::units::{Bytes, Nanos, format_block, format_rate};
+use base::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// Most outstanding I/Os a worker may have.
@@ -50,6 +51,48 @@ impl Plan {
     pub fn writes(&self) -> bool {
         self.steps.iter().any(Step::writes)
     }
+
+    /// Whether any load checks what it reads: then every write of the plan is one that can be checked.
+    pub fn verifies(&self) -> bool {
+        let mut found = false;
+        each_load(&self.steps, &mut |load| found |= load.verify.is_some());
+        found
+    }
+
+    /// Every load, to be looked at.
+    pub fn each_load(&self, mut take: impl FnMut(&Load)) {
+        each_load(&self.steps, &mut take);
+    }
+
+    /// The largest unit that every write of the plan consists of, up to a mebibyte.
+    pub fn write_unit(&self) -> Bytes {
+        let mut unit = 1 << 20;
+        each_load(&self.steps, &mut |load| {
+            if let (Pattern::Trace(_), true) = (&load.pattern, load.writes()) {
+                unit = 512;
+            }
+            if load.writes() {
+                load.write_blocks.0.iter().for_each(|(block, _)| unit = gcd(unit, block.0));
+                // What is read moves a stream, too.
+                if load.reads() {
+                    load.read_blocks.0.iter().for_each(|(block, _)| unit = gcd(unit, block.0));
+                }
+                unit = load.align.map_or(unit, |align| gcd(unit, align.0));
+            }
+        });
+        Bytes(unit)
+    }
+}
+
+fn each_load(steps: &[Step], take: &mut impl FnMut(&Load)) {
+    for step in steps {
+        step.verb.cells().flat_map(|cell| &cell.loads).for_each(&mut *take);
+        each_load(step.verb.children(), take);
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The document a plan follows, and where this run does not.
@@ -230,219 +273,6 @@ impl Amount {
     }
 }
 
-/// An access pattern with a demand.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Load {
-    /// Name within the cell.
-    pub name: String,
-    /// Where the next I/O goes.
-    pub pattern: Pattern,
-    /// Sizes of reads.
-    pub read_blocks: BlockMix,
-    /// Sizes of writes.
-    pub write_blocks: BlockMix,
-    /// Share of reads in percent, 0..=100.
-    pub read_percent: f64,
-    /// Part of the target that is used.
-    pub range: (Extent, Extent),
-    /// Addresses are multiples of this; the block size when none.
-    pub align: Option<Bytes>,
-    /// Outstanding I/Os of each worker.
-    pub depth: u32,
-    /// Threads on each target.
-    pub workers: u32,
-    /// Closed or open loop.
-    pub demand: Demand,
-    /// What is written.
-    pub data: Data,
-    /// Share of the I/Os among loads that run in the same workers; none for workers of its own.
-    pub weight: Option<f64>,
-    /// Indexes of the targets it runs on; all when empty.
-    pub targets: Vec<usize>,
-}
-
-impl Load {
-    /// Whether it writes at all.
-    pub fn writes(&self) -> bool {
-        self.read_percent < 100.0
-    }
-
-    /// Whether it reads at all.
-    pub fn reads(&self) -> bool {
-        self.read_percent > 0.0
-    }
-
-    /// The largest block it may issue.
-    pub fn block_max(&self) -> Bytes {
-        let of = |used: bool, mix: &BlockMix| if used { mix.max() } else { Bytes(0) };
-        of(self.reads(), &self.read_blocks).max(of(self.writes(), &self.write_blocks))
-    }
-
-    /// The usual short form: `RND4K R70 Q32T4`, with the rate when it is open-loop.
-    pub fn describe(&self) -> String {
-        let mix = if self.reads() { &self.read_blocks } else { &self.write_blocks };
-        let block = match mix.0.as_slice() {
-            [(only, _)] => format_block(*only).to_uppercase(),
-            _ => "MIX".into(),
-        };
-        let direction = match self.read_percent {
-            100.0 => "read".into(),
-            0.0 => "write".into(),
-            share => format!("{share:.0}/{:.0}", 100.0 - share),
-        };
-        let head = format!("{}{block} {direction}", self.pattern.short());
-        match self.demand {
-            Demand::Closed => format!("{head} Q{}T{}", self.depth, self.workers),
-            Demand::Open { rate_iops, .. } => format!("{head} {} IOPS", format_rate(rate_iops)),
-        }
-    }
-}
-
-/// Where the next I/O goes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Pattern {
-    /// Ascending, wrapping at the end of the range; the pointer is kept across cells.
-    Sequential(Streams),
-    /// Uniform over the range, with repetition.
-    Random,
-    /// This percent of the I/Os go to a random place, the others go on where the last one ended.
-    Jumps(f64),
-    /// Each block once per pass, in random order.
-    RandomOnce,
-    /// Zipf-distributed popularity, hot blocks spread over the range.
-    Zipf(f64),
-    /// Shares of the accesses go to shares of the range.
-    Zones(Vec<Zone>),
-}
-
-impl Pattern {
-    fn short(&self) -> &'static str {
-        match self {
-            Pattern::Sequential(_) => "SEQ",
-            Pattern::Random => "RND",
-            Pattern::Jumps(_) => "JUMP",
-            Pattern::RandomOnce => "ONCE",
-            Pattern::Zipf(_) => "ZIPF",
-            Pattern::Zones(_) => "ZONE",
-        }
-    }
-}
-
-/// How workers share a sequential pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Streams {
-    /// All workers of a target continue one stream.
-    Shared,
-    /// Each worker has its part of the range and its own stream.
-    PerWorker,
-}
-
-/// A zone: `access` percent of the I/Os in `size` percent of the range.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Zone {
-    /// Percent of accesses.
-    pub access: f64,
-    /// Percent of the range.
-    pub size: f64,
-}
-
-/// Block sizes with weights; at least one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BlockMix(pub Vec<(Bytes, f64)>);
-
-impl BlockMix {
-    /// A single size.
-    pub fn one(block: Bytes) -> BlockMix {
-        BlockMix(vec![(block, 1.0)])
-    }
-
-    /// The largest size.
-    pub fn max(&self) -> Bytes {
-        self.0.iter().map(|&(block, _)| block).max().unwrap_or_default()
-    }
-
-    /// The smallest size.
-    pub fn min(&self) -> Bytes {
-        self.0.iter().map(|&(block, _)| block).min().unwrap_or_default()
-    }
-}
-
-/// A place on a target.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Extent {
-    /// Percent of its size.
-    Percent(f64),
-    /// Bytes from its start.
-    Bytes(Bytes),
-}
-
-impl Extent {
-    /// The byte on a target of `size`, not beyond its end.
-    pub fn resolve(self, size: Bytes) -> Bytes {
-        match self {
-            Extent::Percent(share) => Bytes((size.0 as f64 * share / 100.0) as u64),
-            Extent::Bytes(bytes) => bytes.min(size),
-        }
-    }
-}
-
-/// Closed or open loop.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Demand {
-    /// Each completion starts the next I/O.
-    Closed,
-    /// I/Os start by schedule whatever the target does; response time counts from the schedule.
-    Open {
-        /// Arrivals per second on each target, over all workers.
-        rate_iops: f64,
-        /// Distribution of the gaps.
-        arrival: Arrival,
-        /// Arrivals that may wait, over all workers of a target; more are shed and counted.
-        backlog: u64,
-    },
-}
-
-/// Distribution of the gaps between arrivals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// Exponential gaps: independent arrivals.
-    Poisson,
-    /// Gaps uniform between zero and twice the mean.
-    Uniform,
-    /// Equal gaps.
-    Deterministic,
-}
-
-impl Arrival {
-    /// The word of the plan language.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arrival::Poisson => "poisson",
-            Arrival::Uniform => "uniform",
-            Arrival::Deterministic => "deterministic",
-        }
-    }
-}
-
-/// What is written.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Data {
-    /// Size before over size after compression, each unit for itself; 1 is incompressible.
-    pub compress_ratio: f64,
-    /// Blocks written over distinct blocks written; 1 is no duplicate.
-    pub dedup_ratio: f64,
-    /// Unit of both ratios.
-    pub unit: Bytes,
-    /// All bytes zero.
-    pub zero: bool,
-}
-
-impl Default for Data {
-    fn default() -> Self {
-        Data { compress_ratio: 1.0, dedup_ratio: 1.0, unit: Bytes(4096), zero: false }
-    }
-}
-
 /// A measurement over axes, already expanded in the order of the axes.
 #[derive(Clone, Debug)]
 pub struct Sweep {
@@ -485,6 +315,47 @@ pub struct Curve {
     pub arrival: Arrival,
     /// Outstanding I/Os each worker may have at the points.
     pub depth: u32,
+    /// How shares of the maximum become rates.
+    pub rates: Rates,
+    /// After the points: the highest rate under a limit.
+    pub search: Option<Search>,
+}
+
+/// How shares of a maximum become rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rates {
+    /// As they are.
+    #[default]
+    Exact,
+    /// As VDBench rounds them.
+    Vdbench,
+}
+
+impl Rates {
+    /// I/Os per second at `percent` of a maximum. VDBench takes the whole part of maximum, percent and
+    /// their product, then rounds up to a multiple of 100 above 1000 and of 10 else.
+    pub fn rate(self, maximum: f64, percent: f64) -> f64 {
+        match self {
+            Rates::Exact => (maximum * percent / 100.0).max(0.001),
+            Rates::Vdbench => {
+                let rate = (maximum as u64).saturating_mul(percent as u64) / 100;
+                rate.next_multiple_of(if rate > 1000 { 100 } else { 10 }).max(10) as f64
+            }
+        }
+    }
+}
+
+/// A search for the highest rate at which a percentile of the response time stays under a limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Search {
+    /// The percentile, above 0 and below 100.
+    pub percent: f64,
+    /// The limit.
+    pub limit: Nanos,
+    /// Measurements of each rate that is tried.
+    pub repeats: u32,
+    /// Share of the rate, in percent, at which the search is content.
+    pub tolerance: f64,
 }
 
 /// The children again and again.

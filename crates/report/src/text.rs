@@ -352,9 +352,13 @@ fn checks(run: &RunFile) -> String {
         let cell = run.cells.iter().find(|cell| Some(cell.id) == id);
         cell.map_or_else(|| "run".into(), name_of)
     };
-    for (word, title) in [("fail", "NOT VALID"), ("warning", "Warning"), ("info", "Note")] {
+    let words = [("fail", "NOT VALID"), ("warning", "Warning"), ("info", "Note"), ("pass", "Data")];
+    for (word, title) in words {
         let mut said: Vec<(&str, Vec<String>)> = Vec::new();
-        for verdict in run.verdicts.iter().filter(|verdict| verdict.status == word) {
+        // Of what passed, only that data were checked is worth saying.
+        let tells =
+            |v: &&store::VerdictRow| v.status == word && (word != "pass" || v.name == "data");
+        for verdict in run.verdicts.iter().filter(tells) {
             let cell = cell_name(verdict.cell);
             match said.iter_mut().find(|(text, _)| *text == verdict.text) {
                 Some((_, cells)) => cells.push(cell),

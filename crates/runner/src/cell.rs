@@ -6,15 +6,17 @@ use crate::history::note_states;
 use crate::observe::{CellPlan, Observer, Progress};
 use crate::run::{Measured, Runner};
 use crate::telemetry::Sampler;
+use crate::verify::evidence_of;
 use analysis::{
     CellEvidence, DeviceBytes, Figures, Stability, Status, TimedSteady, judge, summarize_counts,
 };
 use base::clock::unix_ms;
+use base::hist::{Hist, Response};
 use base::rng::derive;
 use base::sample::{CpuUse, IntervalSample, StreamSample};
 use base::units::{Bytes, Nanos};
 use engine::{CellEnd, CellSpec, Next, Outcome, Sink};
-use plan::{Amount, Cell, Coordinate, Demand, Load};
+use plan::{Amount, Arrival, Cell, Coordinate, Demand, Load};
 use serde_json::{Value, json};
 use store::{CellHead, CellRecord, CellSums, RunWriter, StoreError, StreamHead};
 
@@ -36,6 +38,8 @@ pub(crate) struct CellResult {
     pub(crate) stream_iops: Vec<f64>,
     /// I/Os per second of all streams.
     pub(crate) iops: f64,
+    /// Response times of all streams; service times of closed loops.
+    pub(crate) felt: Hist<Response>,
     /// How it ended.
     pub(crate) outcome: Outcome,
 }
@@ -197,7 +201,7 @@ impl Runner<'_> {
         let name = format!("{}|{}", place.path, place.label);
         let hash = name.bytes().fold(self.seed, |hash, byte| derive(hash, u64::from(byte)));
         CellSpec {
-            loads: cell.loads.clone(),
+            loads: cell.loads.iter().map(|load| self.traces.fill(load)).collect(),
             window: cell.window,
             interval: self.interval,
             seed: hash,
@@ -229,8 +233,8 @@ impl Runner<'_> {
             let end = self.backend.run(&spec, &mut again, self.interrupt);
             let end = end.map_err(|error| RunError::Engine { step: place.path.clone(), error })?;
             if end.outcome != Outcome::Completed {
-                let (stream_iops, iops) = (Vec::new(), 0.0);
-                return Ok(CellResult { stream_iops, iops, outcome: end.outcome });
+                let (stream_iops, iops, felt) = (Vec::new(), 0.0, Hist::new());
+                return Ok(CellResult { stream_iops, iops, felt, outcome: end.outcome });
             }
             self.count_simulated(place, &end);
             if again.totals != record.totals {
@@ -285,6 +289,7 @@ impl Runner<'_> {
         CellResult {
             stream_iops: totals.iter().map(|stream| rate(stream.ios())).collect(),
             iops: rate(counted.ios()),
+            felt: analysis::felt(&counted),
             outcome,
         }
     }
@@ -358,6 +363,9 @@ impl Runner<'_> {
             self.count_simulated(place, &end);
             let mut facts = facts_json(&end);
             facts["written_bytes"] = json!(written);
+            if let Some(verified) = &end.facts.verified {
+                facts["verified"] = evidence_of(verified);
+            }
             facts["fills_since_purge"] = json!(self.histories.fills());
             facts["gap_before_ns"] =
                 json!(self.last_end.map(|end| head.start.0.saturating_sub(end.0)));
@@ -377,6 +385,10 @@ impl Runner<'_> {
             }
             Ok(())
         })();
+        if let (Some(verified), true) = (&end.facts.verified, checks(cell)) {
+            self.note_verified(id, now, verified)?;
+        }
+        self.note_replay(id, cell, &counted, len)?;
         if place.counted {
             let worst = verdicts.iter().map(|verdict| verdict.status).max();
             self.worst = self.worst.max(worst.unwrap_or(Status::Pass));
@@ -422,8 +434,9 @@ impl Runner<'_> {
         end: &CellEnd,
     ) -> CellEvidence<'c> {
         let rates = cell.loads.iter().filter_map(|load| match load.demand {
+            // The rate of a recording changes as it did.
+            Demand::Open { arrival: Arrival::Recorded, .. } | Demand::Closed => None,
             Demand::Open { rate_iops, .. } => Some(rate_iops * self.targets_of(load) as f64),
-            Demand::Closed => None,
         });
         // Loads that share workers share one rate.
         let shared = cell.loads.iter().all(|load| load.weight.is_some());
@@ -447,7 +460,7 @@ impl Runner<'_> {
         }
     }
 
-    fn targets_of(&self, load: &Load) -> usize {
+    pub(crate) fn targets_of(&self, load: &Load) -> usize {
         let n = self.beds.len();
         if load.targets.is_empty() { n } else { load.targets.iter().filter(|&&t| t < n).count() }
     }
@@ -483,8 +496,10 @@ impl Runner<'_> {
                         target,
                         describe: load.describe(),
                         rate_iops: match load.demand {
+                            Demand::Open { arrival: Arrival::Recorded, .. } | Demand::Closed => {
+                                None
+                            }
                             Demand::Open { rate_iops, .. } => Some(rate_iops),
-                            Demand::Closed => None,
                         },
                     });
                 }
@@ -503,6 +518,10 @@ impl Runner<'_> {
             streams,
         }
     }
+}
+
+fn checks(cell: &Cell) -> bool {
+    cell.loads.iter().any(|load| load.verify.is_some())
 }
 
 fn status_of(outcome: &Outcome) -> (&'static str, Option<String>) {

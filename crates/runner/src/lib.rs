@@ -22,6 +22,8 @@ mod setup;
 mod start;
 mod telemetry;
 mod telemetry_cost;
+mod traces;
+mod verify;
 
 pub use bed::Targets;
 pub use calibrate::{Calibration, Pacing, PathCost, calibrate};
@@ -32,3 +34,5 @@ pub use scan::{Arm, Bench, Domain, Level, Scan, ScanRules, domains, scan};
 pub use setup::{Instrument, default_file_name, measure_instrument};
 pub use start::{RunEnd, RunOptions, resume, run};
 pub use telemetry_cost::{TelemetryCost, telemetry_cost};
+pub use traces::read_recording;
+pub use verify::Journaling;

@@ -10,6 +10,7 @@ use crate::replay::{DONE, Replay, is_below};
 use crate::setup::Instrument;
 use crate::start::{RunEnd, RunOptions};
 use crate::telemetry::Sampler;
+use crate::traces::Traces;
 use analysis::{Figures, Status, adds_nothing};
 use base::clock::{Clock, unix_ms};
 use base::units::{Bytes, Nanos};
@@ -70,6 +71,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) settings: Settings,
     /// Simulated I/Os behind the figures of the cell with the fewest, on virtual drives.
     pub(crate) simulated: Option<u64>,
+    /// Recordings that are replayed.
+    pub(crate) traces: Traces,
 }
 
 impl Runner<'_> {
@@ -430,5 +433,6 @@ fn layout_load(targets: Vec<usize>) -> Load {
         data: Data::default(),
         weight: None,
         targets,
+        verify: None,
     }
 }

@@ -10,6 +10,8 @@ use crate::replay::Replay;
 use crate::run::Runner;
 use crate::setup::{Instrument, measure_instrument, open};
 use crate::telemetry::Sampler;
+use crate::traces::Traces;
+use crate::verify::Journaling;
 use analysis::Status;
 use base::clock::{Clock, unix_ms};
 use base::units::Nanos;
@@ -49,6 +51,8 @@ pub struct RunOptions<'a> {
     pub before: &'a [String],
     /// What the first steps did may be taken over from an earlier run, where the plan allows it.
     pub reuse: bool,
+    /// What loads that verify know of the targets; a resumed run goes on with what it had.
+    pub journaling: Journaling,
 }
 
 /// How a run ended.
@@ -77,6 +81,7 @@ pub fn run(
     runner.writer.set_meta("read_only", &options.read_only.to_string())?;
     runner.writer.set_meta("placement", &options.placement.to_string())?;
     runner.set_claim()?;
+    runner.start_verifying(options.plan, &options.journaling)?;
     // What a killed run left behind is put back before this one remembers what it finds.
     runner.restore_settings()?;
     for text in options.before {
@@ -117,6 +122,7 @@ pub fn resume(
         cut.events.iter().filter(|event| event.kind == "health").filter_map(health_of).collect();
     let lost = cut.verdicts.iter().any(|v| v.name == SETTING_LOST && v.status == "fail");
     let version = cut.meta("fathom_version").to_owned();
+    let verify = cut.meta("verify").to_owned();
     let claim: Option<Claim> = serde_json::from_str(cut.meta("claim")).ok();
     // Closing a handle of a file drops the locks of its database: it is closed before it is written.
     drop(cut);
@@ -143,6 +149,7 @@ pub fn resume(
     for note in notes {
         runner.note(&note)?;
     }
+    runner.resume_verifying(options.plan, &verify)?;
     runner.set_claim()?;
     runner.whole(options.plan, skip)
 }
@@ -161,6 +168,7 @@ struct Prepared<'a> {
     clock: Clock,
     instrument: Instrument,
     backend: Box<dyn Backend>,
+    traces: Traces,
 }
 
 impl<'a> Prepared<'a> {
@@ -168,11 +176,14 @@ impl<'a> Prepared<'a> {
         if options.read_only && options.plan.steps.iter().all(Step::writes) {
             return Err(RunError::NothingToDo);
         }
-        let ready = match options.targets {
+        check_verifying(options)?;
+        let traces = Traces::read(options.plan)?;
+        let mut ready = match options.targets {
             Targets::Host(subjects) => Prepared::host(options, subjects)?,
             Targets::Virtual(drives) => Prepared::virtual_drives(drives),
         };
         check_steps(&options.plan.steps, &ready.beds)?;
+        ready.traces = traces;
         Ok(ready)
     }
 
@@ -211,7 +222,8 @@ impl<'a> Prepared<'a> {
                 _ => Err(error),
             })?;
         let backend = host_backend(options.engine, targets, clock.clone());
-        Ok(Prepared { beds, heads, permits, clock, instrument, backend })
+        let traces = Traces::default();
+        Ok(Prepared { beds, heads, permits, clock, instrument, backend, traces })
     }
 
     fn virtual_drives(drives: &[VirtualTarget]) -> Prepared<'a> {
@@ -223,6 +235,7 @@ impl<'a> Prepared<'a> {
             instrument: Instrument { clock: clock.measure(), costs: Vec::new() },
             backend: Box::new(VirtualBackend::new(drives, clock.clone())),
             clock,
+            traces: Traces::default(),
         }
     }
 
@@ -321,8 +334,27 @@ impl<'a> Prepared<'a> {
             health: Vec::new(),
             settings: Settings::new(&options.settings),
             simulated: None,
+            traces: self.traces,
         })
     }
+}
+
+/// Data can be checked, and a journal kept, where there are data.
+fn check_verifying(options: &RunOptions<'_>) -> Result<(), RunError> {
+    let verifies = options.plan.verifies();
+    let why = match () {
+        () if !verifies && options.journaling != Journaling::Off => {
+            "a journal is kept of loads that verify, and this plan has none: put `verify = true` into a load"
+        }
+        () if verifies && options.targets.is_virtual() => {
+            "virtual drives hold no data: `verify` needs a target of this host"
+        }
+        () if verifies && options.engine == Engine::Fio => {
+            "`verify` needs the engine uring or sync: fio writes what it likes"
+        }
+        () => return Ok(()),
+    };
+    Err(RunError::NotHere(why.into()))
 }
 
 /// What a plan asks for and cannot have here, found before anything is purged or written: blocks that a

@@ -151,6 +151,7 @@ fn check(text: &str, target: &str) -> Result<(), TestCaseError> {
         placement: plan::Placement::default(),
         before: &[],
         reuse: false,
+        journaling: runner::Journaling::Off,
     };
     let end = runner::run(&options, &mut |_: Progress<'_>| {}, &AtomicBool::new(false));
     let end = match end {

@@ -17,7 +17,7 @@ use engine::{
     Backend, CellEnd, CellFacts, CellSpec, Control, Direct, EngineError, Fault, FaultKind, Next,
     Outcome, Polling, Sink, Target, TargetCounts, Timeline, streams,
 };
-use plan::{Demand, Load};
+use plan::{Demand, Load, Pattern};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -410,8 +410,8 @@ impl Backend for VirtualBackend {
     }
 }
 
-/// Whether tables can tell what a cell does. Not where loads end or overflow each at its own time, and
-/// not where arrivals gather while the drive stands still.
+/// Whether tables can tell what a cell does. Not where a recording is replayed, not where loads end or
+/// overflow each at its own time, and not where arrivals gather while the drive stands still.
 fn tables_tell(
     drive: &Drive,
     loads: &[(usize, Load)],
@@ -423,7 +423,8 @@ fn tables_tell(
     let stall = drive.asked.setup.faults.stall;
     let stalls =
         stall.is_some_and(|stall| stall.within(timeline.start, timeline.end).next().is_some());
-    !(several || open && stalls)
+    let replays = loads.iter().any(|(_, load)| matches!(load.pattern, Pattern::Trace(_)));
+    !(several || replays || open && stalls)
 }
 
 /// Whether any load of a cell is open loop.

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Done, Media, Request};
 use base::rng::{Rng, derive};
-use engine::{Choice, Cursor, CursorPlace, Schedule, Target, choices};
+use engine::{Choice, Cursor, CursorPlace, Schedule, Script, Target, choices};
 use plan::{Demand, Load, Pattern, Streams, Window};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -61,12 +61,21 @@ struct Group {
     open: Option<Open>,
     /// Bytes it may still issue.
     budget: u64,
+    /// What is replayed instead of drawn.
+    script: Option<Script>,
+}
+
+/// When an I/O was to start, and which request of a recording it is.
+#[derive(Clone, Copy)]
+struct Arrived {
+    intended: u64,
+    position: Option<usize>,
 }
 
 struct Open {
     schedule: Schedule,
     free: Vec<u32>,
-    backlog: VecDeque<u64>,
+    backlog: VecDeque<Arrived>,
     backlog_max: usize,
     stop: bool,
 }
@@ -136,10 +145,15 @@ impl Host {
         let flight = InFlight { group, ..InFlight::default() };
         self.flights.extend(std::iter::repeat_n(flight, slots as usize));
         let mut rng = Rng::new(derive(bed.seed, u64::from(group) + 1));
+        let range = engine::extent(first, bed.target);
+        let script = Script::new(first, range, bed.target.block.0, 0, 1);
         let open = match first.demand {
             Demand::Closed => None,
             Demand::Open { rate_iops, arrival, backlog } => Some(Open {
-                schedule: Schedule::new(bed.start, rate_iops, arrival, 0.0, &mut rng),
+                schedule: match &script {
+                    Some(script) => Schedule::recorded(bed.start, script.recorded()),
+                    None => Schedule::new(bed.start, rate_iops, arrival, 0.0, &mut rng),
+                },
                 free: (first_slot..first_slot + slots).rev().collect(),
                 backlog: VecDeque::new(),
                 backlog_max: backlog as usize,
@@ -148,7 +162,7 @@ impl Host {
         };
         let budget = budget(bed, first);
         let depth = first.depth;
-        self.groups.push(Group { flows, rng, first_slot, slots, depth, open, budget });
+        self.groups.push(Group { flows, rng, first_slot, slots, depth, open, budget, script });
     }
 
     /// Slots of all groups.
@@ -158,7 +172,9 @@ impl Host {
 
     /// Whether nothing more will complete.
     pub(crate) fn idle(&self) -> bool {
-        let waits = |open: &Open| !open.backlog.is_empty() || !open.stop;
+        // A recording ends by itself.
+        let comes = |open: &Open| !open.stop && open.schedule.next() < u64::MAX;
+        let waits = |open: &Open| !open.backlog.is_empty() || comes(open);
         let more = |group: &Group| group.budget > 0 && group.open.as_ref().is_some_and(waits);
         self.busy == 0 && (self.stopped || !self.groups.iter().any(more))
     }
@@ -170,7 +186,7 @@ impl Host {
             let Group { first_slot, slots, ref open, .. } = self.groups[group];
             if open.is_none() {
                 for slot in first_slot..first_slot + slots {
-                    self.issue(now, now, slot, device, media);
+                    self.issue(now, Arrived { intended: now, position: None }, slot, device, media);
                 }
             }
         }
@@ -263,13 +279,14 @@ impl Host {
             if open.schedule.next() > now {
                 continue;
             }
+            let arrived = Arrived { intended: now, position: open.schedule.position() };
             open.schedule.advance(&mut group.rng);
             match open.free.pop() {
-                Some(slot) => self.issue(now, now, slot, device, media),
+                Some(slot) => self.issue(now, arrived, slot, device, media),
                 None => {
                     count.waited(stream);
                     match open.backlog.len() < open.backlog_max {
-                        true => open.backlog.push_back(now),
+                        true => open.backlog.push_back(arrived),
                         false => count.shed(stream, 1),
                     }
                 }
@@ -301,9 +318,12 @@ impl Host {
             failed,
         });
         match &mut group.open {
-            None => self.issue(at, at, slot, device, media),
+            None => {
+                let arrived = Arrived { intended: at, position: None };
+                self.issue(at, arrived, slot, device, media);
+            }
             Some(open) => match open.backlog.pop_front() {
-                Some(intended) => self.issue(at, intended, slot, device, media),
+                Some(arrived) => self.issue(at, arrived, slot, device, media),
                 None => open.free.push(slot),
             },
         }
@@ -312,7 +332,7 @@ impl Host {
     fn issue<M: Media>(
         &mut self,
         now: u64,
-        intended: u64,
+        arrived: Arrived,
         slot: u32,
         device: &mut Device,
         media: &M,
@@ -322,6 +342,47 @@ impl Host {
         if group.budget == 0 {
             return;
         }
+        let Some(io) = group.draw(arrived.position, slot) else {
+            return;
+        };
+        let Drawn { flow, write, offset, len, sequential } = io;
+        group.budget = group.budget.saturating_sub(u64::from(len));
+        let intended = arrived.intended;
+        self.flights[slot as usize] =
+            InFlight { group: index, flow, start: now, intended, write, len, offset, busy: true };
+        self.busy += 1;
+        device.issue(now, slot, Request { write, offset, len, sequential }, media);
+    }
+}
+
+/// The next I/O of a group.
+struct Drawn {
+    flow: u32,
+    write: bool,
+    offset: u64,
+    len: u32,
+    sequential: bool,
+}
+
+impl Group {
+    /// What is replayed, or drawn; none when a recording is at its end.
+    fn draw(&mut self, position: Option<usize>, slot: u32) -> Option<Drawn> {
+        let Some(script) = &mut self.script else {
+            return Some(self.draw_random(slot));
+        };
+        if let Some(position) = position {
+            script.seek(position);
+        }
+        let Some(act) = script.take() else {
+            self.budget = 0;
+            return None;
+        };
+        let len = act.len;
+        Some(Drawn { flow: 0, write: act.write, offset: act.offset, len, sequential: false })
+    }
+
+    fn draw_random(&mut self, slot: u32) -> Drawn {
+        let group = self;
         let draw = group.rng.next();
         let (high, low) = (draw >> 32, draw & 0xffff_ffff);
         let flow_index = match group.flows.len() {
@@ -346,12 +407,7 @@ impl Host {
             flow.pointers[which].store(pointer, Ordering::Relaxed);
         }
         let sequential = flow.sequential;
-        group.budget = group.budget.saturating_sub(u64::from(len));
-        let flow = flow_index as u32;
-        self.flights[slot as usize] =
-            InFlight { group: index, flow, start: now, intended, write, len, offset, busy: true };
-        self.busy += 1;
-        device.issue(now, slot, Request { write, offset, len, sequential }, media);
+        Drawn { flow: flow_index as u32, write, offset, len, sequential }
     }
 }
 

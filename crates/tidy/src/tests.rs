@@ -3,23 +3,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each crate may name (DESIGN section 1). A new edge is a decision, taken here.
-const MAY_NAME: [(&str, &[&str]); 13] = [
+const MAY_NAME: [(&str, &[&str]); 14] = [
     ("target", &["base", "sim"]),
     ("base", &[]),
-    ("plan", &["base"]),
+    ("trace", &["base"]),
+    ("plan", &["base", "trace"]),
     ("drive", &["base"]),
-    ("engine", &["base", "plan", "drive"]),
+    ("engine", &["base", "trace", "plan", "drive"]),
     ("store", &["base", "plan"]),
     ("analysis", &["base", "plan", "store"]),
     ("sim", &["base", "plan", "engine"]),
-    ("runner", &["base", "plan", "drive", "engine", "sim", "store", "analysis"]),
+    ("runner", &["base", "trace", "plan", "drive", "engine", "sim", "store", "analysis"]),
     ("report", &["base", "plan", "store", "analysis"]),
     ("serve", &["base", "plan", "store", "analysis", "report", "runner"]),
     (
         "fathom",
         &[
             "base", "plan", "drive", "engine", "sim", "store", "analysis", "runner", "report",
-            "serve",
+            "serve", "trace",
         ],
     ),
     ("tidy", &[]),

@@ -25,6 +25,8 @@ impl Surroundings for Host {
 enum Tool {
     Fio,
     Vdbench,
+    /// A recording, whoever made it.
+    Trace,
 }
 
 /// By the ending of its name.
@@ -33,8 +35,29 @@ fn tool_of(name: &str) -> Option<Tool> {
     match () {
         () if ends(&[".fio", ".job", ".ini"]) => Some(Tool::Fio),
         () if ends(&[".vdb", ".parm", ".vdbench"]) => Some(Tool::Vdbench),
+        () if ends(&TRACE_ENDINGS) => Some(Tool::Trace),
         () => None,
     }
+}
+
+/// Endings that recordings usually have; a plan may name any file.
+const TRACE_ENDINGS: [&str; 7] =
+    [".csv", ".iolog", ".blkparse", ".blktrace", ".blktrace.0", ".spc", ".trace"];
+
+/// A plan that replays a recording; `--set` changes how.
+fn replay(name: &str) -> Imported {
+    let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
+    let plan = format!(
+        "name = \"replay\"\ntitle = \"Replay of a recording\"\nscratch = \"$size\"\n\n[params]\n\
+         speed = {{ default = \"1\", about = \"recorded seconds in a second, or max\" }}\n\
+         fit = {{ default = \"auto\", about = \"addresses: auto, scale or wrap\" }}\n\
+         read = {{ default = 50, min = 0, max = 100, about = \"100 replays reads only, 0 writes only\" }}\n\
+         depth = {{ default = 256, min = 1, max = 4096, about = \"most requests on their way\" }}\n\
+         size = {{ default = \"1GiB\", min = \"16MiB\", about = \"size of the scratch file\" }}\n\n\
+         [[step]]\nname = \"replay\"\nload = {{ trace = \"{quoted}\", speed = \"$speed\", fit = \"$fit\", \
+         read = \"$read\", depth = \"$depth\" }}\n"
+    );
+    Imported { plan, targets: Vec::new(), notes: Vec::new() }
 }
 
 /// Whether a file is one of another tool, by its name.
@@ -44,6 +67,9 @@ pub(crate) fn is_meant(name: &str) -> bool {
 
 /// Reads a file; `settings` are variables where its tool has some, and are used up then.
 fn read(name: &str, settings: &mut Vec<(String, String)>) -> anyhow::Result<Imported> {
+    if tool_of(name) == Some(Tool::Trace) {
+        return Ok(replay(name));
+    }
     let text = std::fs::read(name)
         .map_err(|error| usage(format!("{name}: the file cannot be read: {error}")))?;
     // Old files are often not in UTF-8; what matters in them is ASCII.

@@ -15,6 +15,8 @@ pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod show;
+pub(crate) mod trace;
+pub(crate) mod verify;
 pub(crate) mod whatif;
 
 use crate::exit::usage;

@@ -56,6 +56,7 @@ pub(crate) fn run(args: &Resume) -> anyhow::Result<Exit> {
         placement,
         before: &[],
         reuse: false,
+        journaling: runner::Journaling::Off,
     };
     let mut live = Live::new(args.quiet);
     let result = runner::resume(&options, &mut live, &INTERRUPT);

@@ -1,6 +1,6 @@
 //! `fathom run`.
 
-use crate::args::{EngineName, Run};
+use crate::args::{EngineName, JournalFlush, Run};
 use crate::commands::{import, load_plan, parse_settings};
 use crate::exit::{Exit, usage};
 use crate::live::Live;
@@ -10,7 +10,7 @@ use base::units::Bytes;
 use drive::{Subject, resolve};
 use engine::Engine;
 use plan::{Extent, Plan};
-use runner::{RunEnd, RunOptions, Targets, default_file_name};
+use runner::{Journaling, RunEnd, RunOptions, Targets, default_file_name};
 use sim::VirtualTarget;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
         placement: args.placement.clone(),
         before: &before,
         reuse: args.reuse,
+        journaling: journaling(args),
     };
     let mut live = Live::new(args.quiet);
     let was_there = file.exists();
@@ -54,6 +55,16 @@ pub(crate) fn run(args: &Run) -> anyhow::Result<Exit> {
     })?;
     drop(found);
     finish(args.json, &file, &end)
+}
+
+fn journaling(args: &Run) -> Journaling {
+    match &args.journal {
+        Some(path) => Journaling::Keep {
+            path: path.clone(),
+            flush: args.journal_flush == JournalFlush::Batch,
+        },
+        None => Journaling::Off,
+    }
 }
 
 /// The plan, and what it runs on: as typed, else as a job file names it, else this folder.
@@ -97,7 +108,7 @@ impl Found {
     }
 
     /// For the name of the run file.
-    fn short_name(&self) -> String {
+    pub(crate) fn short_name(&self) -> String {
         match self {
             Found::Host(subjects) => match subjects.as_slice() {
                 [one] => one.short_name(),
@@ -168,7 +179,7 @@ fn over_provision(
     }
 }
 
-fn engine_of(name: EngineName) -> anyhow::Result<Engine> {
+pub(crate) fn engine_of(name: EngineName) -> anyhow::Result<Engine> {
     let engine = match name {
         EngineName::Uring => Engine::Uring,
         EngineName::Sync => Engine::Sync,
@@ -210,7 +221,7 @@ fn same_target(a: &Subject, b: &Subject) -> bool {
     }
 }
 
-fn run_file(output: Option<&Path>, plan: &str, target: &str) -> PathBuf {
+pub(crate) fn run_file(output: Option<&Path>, plan: &str, target: &str) -> PathBuf {
     match output {
         Some(path) if path.is_dir() => path.join(default_file_name(plan, target, unix_ms())),
         Some(path) => path.to_owned(),

@@ -101,6 +101,7 @@ fn cells_of(
         placement: Placement::default(),
         before: &[],
         reuse: false,
+        journaling: runner::Journaling::Off,
     };
     let result = runner::run(&options, &mut |_: Progress<'_>| {}, &INTERRUPT);
     let cells = result.map_err(anyhow::Error::from).and_then(|end| match end.state {

@@ -3,6 +3,7 @@
 use super::method::read_until;
 use super::read_name;
 use super::step::arrival;
+use crate::load::*;
 use crate::model::*;
 use crate::reader::{Raw, Table, Value};
 use base::units::{Bytes, Nanos};
@@ -67,7 +68,8 @@ fn check_weights(loads: &[Load], at: &Value<'_>) {
 }
 
 fn checked(cell: Cell, at: &Value<'_>) -> Option<Cell> {
-    if cell.window.time.is_none() && cell.window.amount.is_none() {
+    let ends = |load: &Load| matches!(load.pattern, Pattern::Trace(_));
+    if cell.window.time.is_none() && cell.window.amount.is_none() && !cell.loads.iter().all(ends) {
         at.error("a load needs `time` or `amount`, or it never ends");
         return None;
     }
@@ -135,40 +137,56 @@ fn read_amount(value: &Value<'_>) -> Option<Amount> {
 
 fn read_one(mut table: Table<'_>, at: &Value<'_>, fill: bool) -> Option<Cell> {
     let name = table.take("name").and_then(|v| read_name(&v)).unwrap_or_default();
+    let trace = read_trace(&mut table, fill);
     let pattern = read_pattern(&mut table, fill);
     let (read_blocks, write_blocks) = read_blocks(&mut table, fill)?;
     let read = table.take("read");
     if let (true, Some(value)) = (fill, &read) {
         value.error("a fill writes only; use a load to read");
     }
-    let read_percent =
-        read.and_then(|v| v.percent(100.0)).unwrap_or(if fill { 0.0 } else { 100.0 });
+    let read_percent = read.and_then(|v| v.percent(100.0)).unwrap_or(match (fill, &trace) {
+        (true, _) => 0.0,
+        // Both directions, as far as the recording has them.
+        (_, Some(_)) => 50.0,
+        _ => 100.0,
+    });
     let range = table.take("range").and_then(|v| read_range(&v));
     let align = table.take("align").and_then(|v| read_block(&v));
     let depth = table.take("depth").and_then(|v| v.count(1, u64::from(DEPTH_MAX)));
     let workers = table.take("workers").and_then(|v| v.count(1, u64::from(WORKERS_MAX)));
-    let demand = read_demand(&mut table);
+    let demand = match &trace {
+        None => read_demand(&mut table),
+        Some(trace) => recorded(trace, &mut table),
+    };
     let data = read_data(&mut table);
     let weight = table.take("weight").and_then(|v| v.percent(1e6));
     let targets = table.take("targets").map(|v| read_targets(&v)).unwrap_or_default();
+    let verify = table.take("verify").and_then(|v| read_verify(&v));
     let window = read_window(&mut table);
     let until = table.take("until").and_then(|v| read_until(&v));
     let stability = table.take("stability").and_then(|v| read_stability(&v));
     table.finish();
+    let fallback = match (fill, &trace) {
+        (true, _) => 32,
+        (_, Some(TraceUse { speed: Some(_), .. })) => 256,
+        (_, Some(_)) => 32,
+        _ => 1,
+    };
     let load = Load {
         name,
-        pattern,
+        pattern: trace.map_or(pattern, Pattern::Trace),
         read_blocks,
         write_blocks,
         read_percent,
         range: range.unwrap_or((Extent::Percent(0.0), Extent::Percent(100.0))),
         align,
-        depth: depth.unwrap_or(if fill { 32 } else { 1 }) as u32,
+        depth: depth.unwrap_or(fallback) as u32,
         workers: workers.unwrap_or(1) as u32,
         demand,
         data,
         weight,
         targets,
+        verify,
     };
     check_load(&load, at);
     Some(Cell { loads: vec![load], window, until, stability })
@@ -188,8 +206,24 @@ fn read_stability(value: &Value<'_>) -> Option<(Nanos, Nanos)> {
     Some((from, to))
 }
 
+/// `true`, or `{ stop_after = 50 }`.
+fn read_verify(value: &Value<'_>) -> Option<Verify> {
+    if let Raw::Table(_) = value.raw {
+        let mut fields = value.table("verify")?;
+        let stop_after = fields.take("stop_after").and_then(|v| v.count(0, u64::MAX));
+        fields.finish();
+        return Some(Verify { stop_after: stop_after.unwrap_or(Verify::STOP_AFTER) });
+    }
+    value.flag()?.then_some(Verify { stop_after: Verify::STOP_AFTER })
+}
+
 /// Rules that concern several fields at once.
 fn check_load(load: &Load, at: &Value<'_>) {
+    if load.verify.is_some() && load.data.dedup_ratio > 1.0 {
+        at.error(
+            "`verify` makes each sector say where it is, so none is a duplicate: leave `dedup` out",
+        );
+    }
     let mixed = load.reads() && load.writes() && load.read_blocks != load.write_blocks;
     if load.pattern == Pattern::RandomOnce {
         let several = load.read_blocks.0.len() > 1 || load.write_blocks.0.len() > 1;
@@ -209,6 +243,54 @@ fn check_load(load: &Load, at: &Value<'_>) {
             load.depth,
             load.block_max()
         ));
+    }
+}
+
+/// `trace = "FILE"`, with `speed`, `fit` and `disk`.
+fn read_trace(table: &mut Table<'_>, fill: bool) -> Option<TraceUse> {
+    let file = table.take("trace");
+    let speed = table.take("speed");
+    let fit = table
+        .take("fit")
+        .and_then(|v| v.word(&[("auto", Fit::Auto), ("scale", Fit::Scale), ("wrap", Fit::Wrap)]));
+    let disk = table.take("disk");
+    let Some(file) = file else {
+        if speed.is_some() || fit.is_some() || disk.is_some() {
+            table.error("`speed`, `fit` and `disk` are of a recording: name it with `trace`");
+        }
+        return None;
+    };
+    if fill {
+        file.error("a fill writes in order; a recording is replayed by a load");
+    }
+    for key in ["pattern", "block", "rate", "random", "zones", "theta", "weight"] {
+        if table.has(key) {
+            table.error(format!("`{key}` is what a recording says itself: leave it out"));
+        }
+    }
+    let as_fast = |value: &Value<'_>| matches!(&value.raw, Raw::Text(text) if text == "max");
+    let speed = match speed {
+        None => Some(1.0),
+        Some(value) if as_fast(&value) => None,
+        Some(value) => {
+            let speed = value.number()?;
+            if !(1e-6..=1e6).contains(&speed) {
+                value.error("`speed` is a factor such as 1 or 10, or \"max\"");
+            }
+            Some(speed)
+        }
+    };
+    let disk = disk.and_then(|v| v.text());
+    let file = file.text()?;
+    Some(TraceUse { file, disk, speed, fit: fit.unwrap_or_default(), trace: None })
+}
+
+fn recorded(trace: &TraceUse, table: &mut Table<'_>) -> Demand {
+    let backlog = table.take("backlog").and_then(|v| v.count(1, 1 << 40)).unwrap_or(BACKLOG);
+    match trace.speed {
+        // The rate is known once the recording is read.
+        Some(_) => Demand::Open { rate_iops: 1.0, arrival: Arrival::Recorded, backlog },
+        None => Demand::Closed,
     }
 }
 
@@ -238,9 +320,10 @@ fn read_pattern(table: &mut Table<'_>, fill: bool) -> Pattern {
         Some(0) => Pattern::Sequential(streams.unwrap_or(Streams::Shared)),
         Some(2) => Pattern::RandomOnce,
         Some(3) => Pattern::Zipf(theta.unwrap_or(1.1)),
-        Some(4) => match zones.and_then(|v| read_zones(&v)) {
-            Some(zones) => Pattern::Zones(zones),
-            None => {
+        Some(4) => match (zones.and_then(|v| read_zones(&v)), random) {
+            (Some(zones), Some(share)) if share < 100.0 => Pattern::ZoneJumps(zones, share),
+            (Some(zones), _) => Pattern::Zones(zones),
+            (None, _) => {
                 value.error("`zones` needs zones = \"50/5:30/15:20/80\" (access/size percents)");
                 fallback
             }

@@ -3,9 +3,10 @@
 use super::load::{read_cell, read_cell_table};
 use super::method::*;
 use super::read_name;
+use crate::load::*;
 use crate::model::*;
 use crate::reader::{Raw, Table, Value};
-use base::units::Nanos;
+use base::units::{Nanos, parse_span};
 
 const CELLS_MAX: usize = 10_000;
 const NESTING_MAX: usize = 8;
@@ -186,6 +187,10 @@ fn read_curve(table: &mut Table<'_>) -> Option<Curve> {
         Raw::List(_) => read_cell(&mut fields)?,
         _ => read_cell_table(load.table("load")?, &load, false)?,
     };
+    let rates = fields
+        .take("rates")
+        .and_then(|v| v.word(&[("exact", Rates::Exact), ("vdbench", Rates::Vdbench)]));
+    let search = read_search(&mut fields);
     fields.finish();
     let points: Vec<f64> =
         percents.items().iter().filter_map(|v| v.percent(1000.0).filter(|&p| p > 0.0)).collect();
@@ -200,7 +205,38 @@ fn read_curve(table: &mut Table<'_>) -> Option<Curve> {
         || cell.loads.iter().map(|load| load.depth).max().unwrap_or(1).max(256),
         |d| d as u32,
     );
-    Some(Curve { cell, percents: points, arrival, depth })
+    let rates = rates.unwrap_or_default();
+    Some(Curve { cell, percents: points, arrival, depth, rates, search })
+}
+
+/// `limit = "p99 <= 500us"`, with `repeats` and `tolerance`.
+fn read_search(fields: &mut Table<'_>) -> Option<Search> {
+    let limit = fields.take("limit");
+    let repeats = fields.take("repeats").and_then(|v| v.count(1, 1000));
+    let tolerance = fields.take("tolerance").and_then(|v| v.percent(50.0));
+    let Some(value) = limit else {
+        if repeats.is_some() || tolerance.is_some() {
+            fields.error("`repeats` and `tolerance` are of a search: give it a `limit`");
+        }
+        return None;
+    };
+    let text = value.text()?;
+    let parse = || {
+        let (figure, limit) = text.split_once("<=")?;
+        let percent: f64 = figure.trim().strip_prefix('p')?.parse().ok()?;
+        let limit = parse_span(limit.trim()).ok()?;
+        (percent > 0.0 && percent < 100.0 && limit.0 > 0).then_some((percent, limit))
+    };
+    let Some((percent, limit)) = parse() else {
+        value.error(format!("`{text}` is no limit such as \"p99 <= 500us\""));
+        return None;
+    };
+    Some(Search {
+        percent,
+        limit,
+        repeats: repeats.unwrap_or(3) as u32,
+        tolerance: tolerance.unwrap_or(2.0).max(0.01),
+    })
 }
 
 fn read_repeat(table: &mut Table<'_>, level: usize) -> Option<Repeat> {

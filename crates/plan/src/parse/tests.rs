@@ -1,4 +1,5 @@
 use super::parse;
+use crate::load::*;
 use crate::model::*;
 use crate::{BUILTIN, Estimate, estimate};
 use base::units::{Bytes, Nanos};

@@ -91,7 +91,7 @@ fn write(
             let points: Vec<String> = points.iter().map(f64::to_string).collect();
             let _ = write!(
                 out,
-                "[step.curve]\npercents = [{}]\narrival = \"{arrival}\"\n",
+                "[step.curve]\npercents = [{}]\nrates = \"vdbench\"\narrival = \"{arrival}\"\n",
                 points.join(", ")
             );
             "step.curve.load"
