@@ -110,11 +110,39 @@ impl Head {
         if text.len() as u64 >= HEAD {
             return Err(failed(std::io::Error::other("too many targets")));
         }
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        file.set_len(self.offset(self.targets.len())).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
+        let made = (|| {
+            file.write_all(text.as_bytes())?;
+            set_aside(&mut file, self.offset(self.targets.len()))?;
+            file.sync_all()?;
+            // After a power cut its name must be there, too.
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        })();
+        if let Err(error) = made {
+            let _ = std::fs::remove_file(path);
+            return Err(failed(error));
+        }
         Ok(file)
     }
+}
+
+/// Makes a file this long with room on its disk for every byte: a mapped page that has none would kill
+/// the process.
+fn set_aside(file: &mut File, len: u64) -> std::io::Result<()> {
+    let from = file.metadata()?.len();
+    match rustix::fs::fallocate(&*file, rustix::fs::FallocateFlags::empty(), 0, len) {
+        Err(rustix::io::Errno::OPNOTSUPP) => {}
+        Err(error) => return Err(error.into()),
+        Ok(()) => return Ok(()),
+    }
+    let zeros = vec![0; 1 << 20];
+    let mut at = from;
+    while at < len {
+        let part = (len - at).min(zeros.len() as u64) as usize;
+        file.write_all(&zeros[..part])?;
+        at += part as u64;
+    }
+    Ok(())
 }
 
 impl Runner<'_> {

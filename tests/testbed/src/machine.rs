@@ -246,6 +246,15 @@ impl Machine {
         Report { checks: std::mem::take(&mut self.checks) }
     }
 
+    /// Cuts the power: nothing of the machine is left but what its drives hold.
+    ///
+    /// # Panics
+    /// When it cannot be killed.
+    pub fn power_cut(mut self) {
+        self.child.kill().expect("the machine is killed");
+        self.child.wait().expect("it is gone");
+    }
+
     /// A folder on the host that lives as long as the machine.
     pub fn folder(&self) -> &Path {
         &self.folder.0

@@ -16,7 +16,7 @@ fn pcie_drives() {
         numa: true,
         ..Boot::default()
     };
-    Machine::boot(&image, &boot).finish().passed(21);
+    Machine::boot(&image, &boot).finish().passed(22);
 }
 
 /// A block node of zeros that fails to read some sectors.
@@ -92,4 +92,36 @@ fn sata_and_sas_drives() {
     let extra = parts.into_iter().flatten().collect();
     let boot = Boot { scenario: "sata", extra, ..Boot::default() };
     Machine::boot(&image, &boot).finish().passed(10);
+}
+
+/// The power goes in the middle of verified writes; what the journal says was acknowledged is there.
+#[test]
+fn power_cut_during_verified_writes() {
+    let Some(image) = ready() else { return };
+    let folder = image.join(format!("cut-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let node = |name: &str, bytes: u64| {
+        let path = folder.join(name);
+        let made = std::fs::File::create(&path).and_then(|file| file.set_len(bytes));
+        made.expect("a file for a drive");
+        let node = json!({
+            "driver": "raw", "node-name": name,
+            "file": {"driver": "file", "filename": path.display().to_string()},
+        });
+        ["-blockdev".to_owned(), node.to_string()]
+    };
+    let on =
+        |serial: &str, node: &str| Drive { backing: Some(node.into()), ..Drive::new(serial, 512) };
+    let boot = |scenario: &'static str, extra: Vec<String>| Boot {
+        scenario,
+        drives: vec![on("SN-DATA", "data"), on("SN-LOG", "log")],
+        extra,
+        ..Boot::default()
+    };
+    let extra = [node("data", 128 << 20), node("log", 64 << 20)].concat();
+    let mut machine = Machine::boot(&image, &boot("cut", extra.clone()));
+    machine.wait_for("cut");
+    machine.power_cut();
+    Machine::boot(&image, &boot("after-cut", extra)).finish().passed(3);
+    let _ = std::fs::remove_dir_all(&folder);
 }
