@@ -42,13 +42,14 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Fathom against fio, the virtual drive, telemetry's and viewers' cost, placement. About half an hour; ARGS="--rounds 3 --skip-zram" for less.
+# Fathom against fio, the virtual drive, the cost of telemetry, viewers and checking, placement. About an hour and a half; ARGS="--rounds 3 --skip-zram" for less.
 bench: setup-test build
 	@$(STATIC) cargo build --release --locked --target $(HOST) -p bench
 	@target/$(HOST)/release/engine $(ARGS)
 	@target/$(HOST)/release/sim
 	@target/$(HOST)/release/telemetry
 	@target/$(HOST)/release/viewers
+	@target/$(HOST)/release/verify
 	@target/$(HOST)/release/placement
 
 setup-build:

@@ -34,6 +34,8 @@ pub struct Faults {
     pub served: AtomicU64,
     /// When each of them was served: the device's own truth.
     pub ends: Mutex<Vec<Instant>>,
+    /// Address, length and whether it is a write, of each I/O served.
+    pub asked: Mutex<Vec<(u64, u32, bool)>>,
 }
 
 impl Faults {
@@ -108,7 +110,8 @@ impl Faulty {
     }
 
     /// Stalls or fails as told.
-    fn pass(&self, offset: u64, len: u64) -> Result<(), Errno> {
+    fn pass(&self, offset: u64, len: u64, write: bool) -> Result<(), Errno> {
+        self.faults.asked.lock().unwrap().push((offset, len as u32, write));
         let served = self.faults.served.fetch_add(1, Ordering::Relaxed);
         let every = self.faults.tail_every.load(Ordering::Relaxed);
         if every > 0 && served.is_multiple_of(every) {
@@ -157,7 +160,7 @@ impl Filesystem for Faulty {
         _lock: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.pass(offset, u64::from(size)) {
+        match self.pass(offset, u64::from(size), false) {
             Ok(()) => {
                 let len = u64::from(size).min(self.size.saturating_sub(offset));
                 reply.data(&vec![0; len as usize]);
@@ -178,7 +181,7 @@ impl Filesystem for Faulty {
         _lock: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.pass(offset, data.len() as u64) {
+        match self.pass(offset, data.len() as u64, true) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(error),
         }

@@ -73,6 +73,8 @@ pub(crate) enum PlanCommand {
     Check(PlanFile),
     /// Print a job file of fio, or a parameter file of VDBench, as a plan, and what becomes of each option
     Convert(Convert),
+    /// Show what becomes of every option of fio and every keyword of VDBench
+    Options(Json),
 }
 
 #[derive(Debug, clap::Args)]

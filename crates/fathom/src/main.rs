@@ -24,6 +24,7 @@ fn main() -> std::process::ExitCode {
         Command::Plan(PlanCommand::Show(args)) => commands::plans::show(&args),
         Command::Plan(PlanCommand::Check(args)) => commands::plans::check(&args),
         Command::Plan(PlanCommand::Convert(args)) => commands::import::convert(&args),
+        Command::Plan(PlanCommand::Options(args)) => commands::import::options(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Resume(args) => commands::resume::run(&args),
         Command::Placement(args) => commands::placement::run(&args),

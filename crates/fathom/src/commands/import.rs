@@ -1,11 +1,14 @@
 //! Other tools' files: as plans, and `fathom plan convert`.
 
-use crate::args::Convert;
+use crate::args::{Convert, Json};
 use crate::commands::parse_settings;
 use crate::exit::{Exit, usage};
 use crate::print;
 use plan::Plan;
-use plan::import::{Imported, Surroundings, fio_arguments, fio_jobs, vdbench_parameters};
+use plan::import::{
+    Fate, Imported, Row, Surroundings, fio_arguments, fio_jobs, table, vdbench_parameters,
+};
+use serde_json::{Value, json};
 
 /// Files and the environment, for what a job file asks of them.
 struct Host;
@@ -114,5 +117,32 @@ pub(crate) fn convert(args: &Convert) -> anyhow::Result<Exit> {
         eprintln!("fathom: targets: {}", found.targets.join(" "));
     }
     print::out(&found.plan)?;
+    Ok(Exit::Done)
+}
+
+/// `fathom plan options`: found by importing a file with each of them.
+pub(crate) fn options(args: &Json) -> anyhow::Result<Exit> {
+    let rows = table();
+    if args.json {
+        let row = |row: &Row| {
+            json!({
+                "place": row.place, "name": row.name, "value": row.value, "fate": row.fate.word(),
+                "text": row.text,
+            })
+        };
+        let rows: Vec<Value> = rows.iter().map(row).collect();
+        print::json(&json!({"fathom_json": report::JSON_VERSION, "options": rows}))?;
+        return Ok(Exit::Done);
+    }
+    let head = ["Place", "Option", "Tried with", "Becomes", "Told"];
+    let line = |row: &Row| {
+        let cells = [row.place, row.name, row.value, row.fate.word(), row.text.as_str()];
+        cells.map(str::to_owned).to_vec()
+    };
+    print::out(&report::table_of(&head, &rows.iter().map(line).collect::<Vec<_>>()))?;
+    for fate in [Fate::Honoured, Fate::NotNeeded, Fate::Warned, Fate::Refused] {
+        let count = rows.iter().filter(|row| row.fate == fate).count();
+        print::out(&format!("{} {}\n", count, fate.word()))?;
+    }
     Ok(Exit::Done)
 }

@@ -2,10 +2,12 @@
 //! it means for the result, or refused with the reason; nothing is dropped in silence.
 
 mod fio;
+mod table;
 mod told;
 mod vdbench;
 
 pub use fio::{fio_arguments, fio_jobs};
+pub use table::{Fate, Row, table};
 pub use vdbench::vdbench_parameters;
 
 use crate::reader::PlanError;

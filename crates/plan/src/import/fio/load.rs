@@ -14,6 +14,8 @@ pub(super) struct Job {
     pub(super) name: String,
     /// Fields of the load, as TOML; several when its clones have ranges of their own.
     pub(super) loads: Vec<String>,
+    /// What reads it back and checks it, the same way; empty without verify.
+    pub(super) read_back: Vec<String>,
     pub(super) files: Vec<String>,
     pub(super) stonewall: bool,
     pub(super) time_s: Option<f64>,
@@ -21,6 +23,8 @@ pub(super) struct Job {
     pub(super) delay_s: f64,
     /// How much each of its loads moves before it ends.
     pub(super) amount: Option<String>,
+    /// It ends with its recording.
+    pub(super) replays: bool,
     pub(super) scratch: Option<u64>,
     pub(super) seed: Option<u64>,
     /// Where it stands, for what concerns several jobs.
@@ -49,6 +53,9 @@ pub(super) fn job(section: &Section, options: &Options, told: &mut Told) -> Opti
         file: section.file.clone(),
         line: section.line,
     };
+    if let Some(entry) = options.entry("read_iolog") {
+        return Some(replay(section, options, entry, head, told));
+    }
     let kind = kind(options, &head, told)?;
     let clones = options.number("numjobs", told).unwrap_or(1).max(1);
     let mut fields: Vec<(&str, String)> = Vec::new();
@@ -66,7 +73,17 @@ pub(super) fn job(section: &Section, options: &Options, told: &mut Told) -> Opti
     if options.flag("time_based") && time_s.is_none() {
         told.refuse(&head, "time_based without a runtime never ends");
     }
+    let verify = verify(options);
+    fields.extend(verify.clone().map(|how| ("verify", how)));
     let (loads, size) = ranges(options, clones, &fields, &head, told)?;
+    let read_back = match verify {
+        Some(how) if kind.read < 100.0 && options.text("do_verify") != Some("0") => {
+            let fields = read_back(how);
+            // What is told of the job is told once.
+            ranges(options, 1, &fields, &head, &mut Told::default())?.0
+        }
+        _ => Vec::new(),
+    };
     // An amount is that of each load: of all clones together where they are its workers.
     let together = if loads.len() > 1 { 1 } else { clones };
     let amount = amount(options, together, size, told);
@@ -78,12 +95,14 @@ pub(super) fn job(section: &Section, options: &Options, told: &mut Told) -> Opti
     Some(Job {
         name: section.name.clone(),
         loads,
+        read_back,
         files: files.unwrap_or_default(),
         stonewall: options.flag("stonewall"),
         time_s,
         ramp_s: options.seconds("ramp_time", told).unwrap_or(0.0),
         delay_s: options.seconds("startdelay", told).unwrap_or(0.0),
         amount: amount.filter(|_| !options.flag("time_based")),
+        replays: false,
         scratch: match size {
             Some(Size::Bytes(bytes)) => Some(bytes),
             _ => None,
@@ -91,6 +110,65 @@ pub(super) fn job(section: &Section, options: &Options, told: &mut Told) -> Opti
         seed: options.number("randseed", told),
         head,
     })
+}
+
+/// `verify = true`, or with a stop at the first wrong place.
+fn verify(options: &Options) -> Option<String> {
+    let method = options.text("verify")?;
+    if matches!(method, "0" | "none" | "null") {
+        return None;
+    }
+    let stop = if options.flag("verify_fatal") { 1 } else { 0 };
+    Some(format!("{{ stop_after = {stop} }}"))
+}
+
+fn read_back(verify: String) -> Vec<(&'static str, String)> {
+    vec![
+        ("block", quoted("64k")),
+        ("pattern", quoted("sequential")),
+        ("read", "100".into()),
+        ("depth", "16".into()),
+        ("verify", verify),
+    ]
+}
+
+/// A recording, replayed at its times or without stalls.
+fn replay(
+    section: &Section,
+    options: &Options,
+    entry: &Entry,
+    head: Entry,
+    told: &mut Told,
+) -> Job {
+    let file = options.text("read_iolog").unwrap_or_default();
+    if file.is_empty() || file.contains(':') {
+        told.refuse(entry, "read_iolog: expected one file");
+    }
+    let scale = options.number("replay_time_scale", told).unwrap_or(100).max(1);
+    let speed = match options.flag("replay_no_stall") {
+        true => quoted("max"),
+        false => format!("{}", 100.0 / scale as f64),
+    };
+    let mut load =
+        format!("name = {}\ntrace = {}\nspeed = {speed}", quoted(&head.key), quoted(file));
+    if let Some(depth) = options.number("iodepth", told).filter(|depth| *depth > 1) {
+        let _ = write!(load, "\ndepth = {depth}");
+    }
+    Job {
+        name: section.name.clone(),
+        loads: vec![load],
+        read_back: Vec::new(),
+        files: options.text("filename").map(|name| vec![name.to_owned()]).unwrap_or_default(),
+        stonewall: options.flag("stonewall"),
+        time_s: options.seconds("runtime", told).filter(|s| *s > 0.0),
+        ramp_s: 0.0,
+        delay_s: options.seconds("startdelay", told).unwrap_or(0.0),
+        amount: None,
+        replays: true,
+        scratch: None,
+        seed: None,
+        head,
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -460,6 +538,25 @@ fn span(
 fn amount(options: &Options, clones: u64, size: Option<Size>, told: &mut Told) -> Option<String> {
     let loops = options.number("loops", told).unwrap_or(1).max(1);
     let times = clones.saturating_mul(loops);
+    if let (Some(count), Some(entry)) =
+        (options.number("number_ios", told), options.entry("number_ios"))
+    {
+        let one = options.entry("bssplit").is_none() && options.entry("bsrange").is_none();
+        let block = match options.pair("bs", told) {
+            None if one => Some(4096),
+            Some([Some(reads), Some(writes)]) if one && reads == writes => Some(reads),
+            _ => None,
+        };
+        match block {
+            Some(block) => {
+                return Some(count.saturating_mul(block).saturating_mul(times).to_string());
+            }
+            None => told.refuse(
+                entry,
+                "number_ios: with several block sizes it is no amount; give io_size",
+            ),
+        }
+    }
     match options.size("io_size", told) {
         Some(Size::Bytes(bytes)) => Some(bytes.saturating_mul(times).to_string()),
         Some(Size::Percent(share)) => Some(format!("{}x", share / 100.0 * times as f64)),

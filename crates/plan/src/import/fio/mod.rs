@@ -11,6 +11,7 @@ use super::{Imported, Note, Surroundings, word};
 use crate::reader::{PlanError, PlanErrors};
 use job::Options;
 use load::Job;
+pub(super) use options::names;
 use std::fmt::Write as _;
 use syntax::{Section, of_arguments, sections};
 
@@ -160,14 +161,22 @@ fn step(
         Some(amount) => {
             let _ = writeln!(out, "amount = \"{amount}\"");
         }
-        None if time > 0.0 => {}
+        None if time > 0.0 || group.iter().all(|job| job.replays) => {}
         None => told.refuse(
             &first.head,
             "jobs side by side without a runtime move a size and a share; give both alike, or a runtime",
         ),
     }
+    loads(out, group, targets, |job| &job.loads);
+    if group.iter().any(|job| !job.read_back.is_empty()) {
+        let _ = write!(out, "\n[[step]]\nname = \"{name}-verify\"\namount = \"1x\"\n");
+        loads(out, group, targets, |job| &job.read_back);
+    }
+}
+
+fn loads(out: &mut String, group: &[&Job], targets: &[String], of: impl Fn(&Job) -> &Vec<String>) {
     for job in group {
-        for load in &job.loads {
+        for load in of(job) {
             let _ = write!(out, "\n[[step.load]]\n{load}\n");
             let on: Vec<String> = job
                 .files

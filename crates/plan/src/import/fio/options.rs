@@ -18,7 +18,8 @@ use Fate::{Differs, Free, Refused, Used};
 const RECORDED: &str = "every interval and every latency is in the run file anyway";
 const ENGINE: &str = "how the engine talks to the kernel is chosen and stated by Fathom";
 const SETUP: &str = "it is about laying out or opening files";
-const VERIFY: &str = "data is not verified by this version";
+const CHECKED: &str = "each sector of 512 bytes is stamped and checked, with a checksum of its own";
+const TRIMS: &str = "trims are not a load here; a purge step trims all";
 const PROCESS: &str = "workers are threads; their CPUs are chosen by --placement";
 const SYNCING: &str = "writes are not synced, which would change the load";
 const ZONES: &str = "zoned and strided access is not there";
@@ -45,12 +46,11 @@ pub(super) fn canonical(key: &str) -> &str {
 
 /// What becomes of an option by its canonical name; none for one that fio does not have.
 pub(super) fn fate(key: &str) -> Option<Fate> {
-    let found = KNOWN.iter().find(|(name, _)| *name == key);
-    found.map(|(_, fate)| *fate).or_else(|| key.starts_with("verify").then_some(Refused(VERIFY)))
+    KNOWN.iter().find(|(name, _)| *name == key).map(|(_, fate)| *fate)
 }
 
 /// Every name, for "did you mean".
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(in crate::import) fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, _)| *name)
 }
 
@@ -249,18 +249,42 @@ const KNOWN: &[(&str, Fate)] = &[
     ("job_max_open_zones", Refused(ZONES)),
     ("zone_reset_threshold", Refused(ZONES)),
     ("zone_reset_frequency", Refused(ZONES)),
-    ("do_verify", Refused(VERIFY)),
-    ("trim_percentage", Refused(VERIFY)),
-    ("trim_verify_zero", Refused(VERIFY)),
-    ("experimental_verify", Refused(VERIFY)),
-    ("number_ios", Refused("a load ends by time or amount; give it an amount: number times block")),
-    ("read_iolog", Refused("traces are not replayed by this version")),
+    ("verify", Used),
+    ("do_verify", Used),
+    ("verify_fatal", Used),
+    ("verifysort", Free("what was written is read back in order")),
+    ("verifysort_nr", Free("what was written is read back in order")),
+    ("verify_interval", Free(CHECKED)),
+    ("verify_offset", Free(CHECKED)),
+    ("verify_pattern", Differs("sectors say where they are instead of holding a pattern")),
+    ("verify_pattern_interval", Differs("sectors say where they are instead of holding a pattern")),
+    ("verify_dump", Free("the first differing bytes of each wrong place are shown")),
+    ("verify_async", Free("reads are checked by the worker that made them")),
+    ("verify_async_cpus", Free("reads are checked by the worker that made them")),
+    ("verify_backlog", Differs("what was written is read back when all of it is written")),
+    ("verify_backlog_batch", Differs("what was written is read back when all of it is written")),
+    ("verify_only", Refused("check without writing with: fathom verify TARGET")),
+    ("verify_state_save", Differs("--journal FILE keeps what was acknowledged")),
+    (
+        "verify_state_load",
+        Refused("check against a journal with: fathom verify TARGET --journal FILE"),
+    ),
+    ("verify_write_sequence", Free(CHECKED)),
+    ("verify_header_seed", Free(CHECKED)),
+    ("experimental_verify", Free(CHECKED)),
+    ("trim_percentage", Refused(TRIMS)),
+    ("trim_verify_zero", Refused(TRIMS)),
+    ("trim_backlog", Refused(TRIMS)),
+    ("trim_backlog_batch", Refused(TRIMS)),
+    ("number_ios", Used),
+    ("read_iolog", Used),
+    ("replay_time_scale", Used),
     ("write_iolog", Differs("single I/Os are not logged")),
-    ("replay_redirect", Refused("traces are not replayed by this version")),
-    ("replay_no_stall", Refused("traces are not replayed by this version")),
-    ("replay_scale", Refused("traces are not replayed by this version")),
-    ("replay_align", Refused("traces are not replayed by this version")),
-    ("merge_blktrace_file", Refused("traces are not replayed by this version")),
+    ("replay_redirect", Differs("name the target of the replay on the command line")),
+    ("replay_no_stall", Used),
+    ("replay_scale", Differs("addresses are scaled when the target is too small")),
+    ("replay_align", Differs("addresses are aligned to the target's blocks")),
+    ("merge_blktrace_file", Refused("recordings are not merged; one load replays one of them")),
     (
         "buffer_pattern",
         Refused("a pattern of bytes is not written; random, zero or compressible data is"),

@@ -168,7 +168,7 @@ fn what_cannot_be_the_same_is_refused_with_the_reason() {
         ("rw=banana", "expected read, write"),
         ("thinktime=100", "pauses"),
         ("fsync=1", "not synced"),
-        ("verify=crc32c", "not verified"),
+        ("verify_only=1", "fathom verify"),
         ("exec_prerun=rm -rf /", "commands are not run"),
         ("rw=randread\nrandom_distribution=normal:10", "random, zipf and zoned"),
         ("ioengine=null", "io_uring"),
@@ -181,7 +181,7 @@ fn what_cannot_be_the_same_is_refused_with_the_reason() {
         ("include missing.inc", "not there"),
         ("include again.inc", "include each other"),
         ("zonemode=zbd", "zoned"),
-        ("read_iolog=x", "traces"),
+        ("merge_blktrace_file=x", "not merged"),
     ] {
         let text = refused(&format!("[job]\ndirect=1\n{options}\n"));
         assert!(text.contains(words), "{options}: {text}");
@@ -246,4 +246,38 @@ proptest! {
             let _ = crate::parse("x", &found.plan, &[]);
         }
     }
+}
+
+#[test]
+fn what_is_verified_is_read_back_and_checked() {
+    let (plan, _) =
+        imported("[a]\nfilename=/dev/x\nrw=randwrite\nverify=md5\nsize=8m\noffset=1m\n");
+    let (write, back) = (cell(&plan, 0), cell(&plan, 1));
+    assert!(plan.verifies() && write.writes() && !back.writes());
+    assert_eq!(back.loads[0].range, write.loads[0].range);
+    assert_eq!(back.loads[0].verify, Some(crate::Verify { stop_after: 0 }));
+    let (plan, _) =
+        imported("[a]\nrw=randwrite\nverify=md5\nverify_fatal=1\ndo_verify=0\nsize=8m\n");
+    assert_eq!(plan.steps.len(), 1);
+    assert_eq!(cell(&plan, 0).loads[0].verify, Some(crate::Verify { stop_after: 1 }));
+    let (plan, _) = imported("[a]\nrw=randwrite\nverify=0\nsize=8m\n");
+    assert!(!plan.verifies());
+}
+
+#[test]
+fn amounts_by_number_and_recordings_are_taken() {
+    let (plan, _) = imported("[a]\nrw=read\nbs=8k\nnumber_ios=100\nsize=100m\n");
+    assert_eq!(
+        cell(&plan, 0).window.amount,
+        Some(crate::Amount::Bytes(base::units::Bytes(819_200)))
+    );
+    assert!(refused("[a]\nrw=read\nbssplit=4k/50:8k/50\nnumber_ios=9\n").contains("no amount"));
+    let (plan, _) =
+        imported("[a]\nfilename=/dev/x\nread_iolog=boot.log\nreplay_time_scale=50\niodepth=64\n");
+    let load = &cell(&plan, 0).loads[0];
+    let crate::Pattern::Trace(replay) = &load.pattern else { panic!("{load:?}") };
+    assert_eq!((replay.file.as_str(), replay.speed, load.depth), ("boot.log", Some(2.0), 64));
+    let (plan, _) = imported("[a]\nread_iolog=boot.log\nreplay_no_stall=1\n");
+    let crate::Pattern::Trace(replay) = &cell(&plan, 0).loads[0].pattern else { panic!("a trace") };
+    assert_eq!(replay.speed, None);
 }

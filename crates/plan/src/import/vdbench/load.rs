@@ -81,8 +81,12 @@ pub(super) fn loads(
              divided among them",
         );
     }
-    let frame =
-        Frame { chosen, settings, targets, data: data(objects, settings), together, weighted };
+    let verify = match objects.validates() {
+        true => format!("\nverify = {{ stop_after = {} }}", objects.stop_after()),
+        false => String::new(),
+    };
+    let data = data(objects, settings);
+    let frame = Frame { chosen, settings, targets, data, verify, together, weighted };
     let mut texts = Vec::new();
     for (one, part, share) in &all {
         for storage in same_kind(&one.storage, settings) {
@@ -98,6 +102,8 @@ struct Frame<'a> {
     settings: &'a Settings<'a>,
     targets: &'a [String],
     data: String,
+    /// How data are checked, where they are.
+    verify: String,
     /// All workloads are on the same SDs.
     together: bool,
     /// They share workers.
@@ -135,6 +141,7 @@ impl Frame<'_> {
         if part.read < 100.0 && !self.data.is_empty() {
             let _ = write!(text, "\n{}", self.data);
         }
+        text.push_str(&self.verify);
         let on: Vec<String> = storage
             .iter()
             .filter_map(|s| self.targets.iter().position(|target| *target == lun(s)))
@@ -378,7 +385,8 @@ fn data(objects: &Objects, settings: &Settings<'_>) -> String {
         .number("forcompratio")
         .or_else(|| general("compratio"))
         .or_else(|| general("compression").filter(|share| *share > 0.0).map(|share| 100.0 / share));
-    let dedup = general("dedupratio");
+    // A sector that says where it is has no duplicate.
+    let dedup = general("dedupratio").filter(|_| !objects.validates());
     if compress.is_none() && dedup.is_none() {
         return String::new();
     }
@@ -403,6 +411,7 @@ fn refuse(workload: &Object, storage: &[&Object], told: &mut Told) {
             "threads" | "streams" => {
                 told.refuse(item, format!("{}: concatenated SDs are not there", item.key));
             }
+            "host" | "user" => told.note(item, format!("{}: I/O comes from this host", item.key)),
             "openflags" => flags(item, told),
             _ => {}
         }
@@ -415,7 +424,7 @@ fn refuse(workload: &Object, storage: &[&Object], told: &mut Told) {
             "size" => {
                 told.note(item, "size: a file is as large as it is, a device too; range limits it")
             }
-            "journal" => told.refuse(item, "journal: data is not verified by this version"),
+            "journal" => told.note(item, "journal: keep one with --journal FILE"),
             "openflags" => flags(item, told),
             "host" | "kstat" | "instance" | "replay" | "resetlun" | "resetbus" => {
                 told.note(item, format!("{}: it is not used", item.key));

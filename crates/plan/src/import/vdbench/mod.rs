@@ -26,6 +26,7 @@ pub fn vdbench_parameters(
     let objects = objects::objects(stream.items);
     let mut told = Told { notes: stream.notes, errors: stream.errors };
     told.errors.extend(objects.errors.iter().cloned());
+    told.notes.extend(objects.notes.iter().cloned());
     general(&objects, &mut told);
     let targets = targets(&objects, &mut told);
     let mut plan = head(file);
@@ -82,9 +83,15 @@ fn general(objects: &Objects, told: &mut Told) {
         let off = item.values.first().is_some_and(|value| value == "no");
         let key = item.key.as_str();
         match key {
-            "validate" | "journal" if !off => {
-                told.refuse(item, format!("{key}: data is not verified by this version"));
+            "validate" if !off => told.note(
+                item,
+                "validate: what the run wrote is checked wherever it is read; blocks are not read before they \
+                 are written again",
+            ),
+            "journal" if !off => {
+                told.note(item, "journal: keep one with --journal FILE; check with fathom verify --journal")
             }
+            "data_errors" if objects.validates() => {}
             "concatenatesds" if !off => {
                 told.refuse(item, "concatenatesds: SDs are measured side by side")
             }
@@ -92,7 +99,7 @@ fn general(objects: &Objects, told: &mut Told) {
             "startcmd" | "endcmd" => told.note(item, format!("{key}: commands are not run")),
             "formatsds" if !off => told.note(item, "formatsds: files are laid out by a fill step"),
             "loop" => told.note(item, "loop: the runs are made once"),
-            "dedupsets" | "deduphotsets" | "dedupflipflop" | "dedupacross" => {
+            "dedupsets" | "deduphotsets" | "dedupflipflop" | "dedupacross" | "dedupmaxkey" => {
                 told.note(item, format!("{key}: duplicates are spread evenly"));
             }
             "pattern" | "pattern_buffer" => {
@@ -103,6 +110,9 @@ fn general(objects: &Objects, told: &mut Told) {
                     item,
                     format!("{key}: the first I/O error ends a load; rates are checked"),
                 );
+            }
+            "dedupratio" if objects.validates() => {
+                told.note(item, "dedupratio: a block that is checked has no duplicate");
             }
             "compratio" | "compression" | "dedupratio" | "dedupunit" => {}
             _ => told.free(item, format!("{key}: it is about VDBench's own working or output")),

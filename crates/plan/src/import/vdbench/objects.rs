@@ -3,8 +3,8 @@
 
 use super::syntax::Item;
 use super::value::{number, numbers};
-use crate::import::mistake;
 use crate::import::told::Placed;
+use crate::import::{Note, mistake};
 use crate::reader::PlanError;
 
 /// Clones of an SD at most.
@@ -38,6 +38,25 @@ pub(super) struct Objects {
     /// What `wd=default` gives: the workload of a run that names none.
     pub(super) workload_default: Vec<Item>,
     pub(super) errors: Vec<PlanError>,
+    pub(super) notes: Vec<Note>,
+}
+
+impl Objects {
+    fn general(&self, key: &str) -> Option<&Item> {
+        self.general.iter().rev().find(|item| item.key == key)
+    }
+
+    /// Whether data are checked.
+    pub(super) fn validates(&self) -> bool {
+        let item = self.general("validate");
+        item.is_some_and(|item| item.values.first().is_none_or(|value| value != "no"))
+    }
+
+    /// Wrong places after which a run ends: `data_errors`, 50 when it does not say.
+    pub(super) fn stop_after(&self) -> u64 {
+        let number = self.general("data_errors").and_then(|item| item.values.first()?.parse().ok());
+        number.unwrap_or(crate::Verify::STOP_AFTER)
+    }
 }
 
 /// Keywords in the order in which VDBench tries them: any prefix of two letters or more will do, but for
@@ -139,6 +158,7 @@ const GENERAL: &[&str] = &[
     "deduphotsets!",
     "dedupflipflop!",
     "dedupacross!",
+    "dedupmaxkey!",
     "pattern",
     "pattern_buffer",
     "compressionseed",
@@ -161,6 +181,8 @@ const GENERAL: &[&str] = &[
     "timeout",
     "abort_failed_skew",
     "ios_per_jvm",
+    "fwd_thread_adjust",
+    "psrset",
     "create_anchors",
     "showlba",
     "debug",
@@ -232,10 +254,11 @@ pub(super) fn objects(items: Vec<Item>) -> Objects {
         match &mut current {
             None => all.add_general(item),
             // A host says from where I/O comes, which is from here.
-            Some((Kind::Host, _)) => {}
+            Some((Kind::Host, _)) => all.add_host(&item),
             Some((kind, object)) => match keyword(&item.key, kind.words()) {
                 Some(name) => {
                     let key = match kind {
+                        Kind::Run if name == "rdpct" || name == "readpct" => "forrdpct",
                         Kind::Run => canonical(name),
                         _ if name == "readpct" || name == "writepct" => canonical(name),
                         _ => name,
@@ -269,6 +292,21 @@ fn opens(key: &str, open: Option<Kind>) -> Option<Kind> {
 }
 
 impl Objects {
+    /// I/O comes from this host, whatever a file says.
+    fn add_host(&mut self, item: &Item) {
+        let remote = item.key.starts_with("sy")
+            && item
+                .values
+                .iter()
+                .any(|value| !["localhost", "127.0.0.1"].contains(&value.as_str()));
+        let text = match remote {
+            true => format!("{}={}: I/O comes from this host", item.key, item.values.join(",")),
+            false => format!("{}: I/O comes from this host", item.key),
+        };
+        let note = Note { file: item.file.clone(), line: item.line, text, differs: remote };
+        self.notes.push(note);
+    }
+
     fn add_general(&mut self, item: Item) {
         match keyword(&item.key, GENERAL) {
             Some(name) => self.general.push(Item { key: name.to_owned(), ..item }),

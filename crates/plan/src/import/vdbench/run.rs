@@ -111,7 +111,10 @@ fn refuse(run: &Object, told: &mut Told) {
             "fsd" | "fwd" | "fwdrate" | "operations" | "format" | "mount" => {
                 told.refuse(item, format!("{}: file-system workloads are not measured", item.key));
             }
-            "replay" => told.refuse(item, "replay: traces are not replayed by this version"),
+            "replay" => told.refuse(
+                item,
+                "replay: Swat recordings cannot be read; others replay with fathom run FILE",
+            ),
             "startcmd" | "endcmd" => told.note(item, format!("{}: commands are not run", item.key)),
             "stopcurve" => told.note(item, "stopcurve: all points are measured"),
             "maxdata" | "maxdataread" | "maxdatawritten" => {

@@ -156,7 +156,7 @@ fn what_cannot_be_the_same_is_refused_with_file_and_line() {
         assert!(text.contains(words), "{line}: {text}");
     }
     for (line, words) in [
-        ("validate=yes", "not verified"),
+        ("force_error_after=10", "not planted"),
         ("concatenatesds=yes", "side by side"),
         ("zork=1", "no keyword before"),
     ] {
