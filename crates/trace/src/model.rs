@@ -46,9 +46,12 @@ pub fn plan_of(trace: &Trace, name: &str, phases: u32) -> String {
 fn step_of(requests: &[crate::Request], trace: &Trace, step: &str, length: u64) -> String {
     let all = Character::of_those(requests, trace.end(), |_| true);
     let seconds = (length as f64 / 1e9).max(0.001);
-    let rate = requests.len() as f64 / seconds;
+    let rate = (requests.len() as f64 / seconds).clamp(0.001, 1e9);
     let (arrival, why) = arrival(all.gap_variation);
     let depth = trace.depth.map_or(256, |depth| (depth * 8.0).ceil() as u32).clamp(32, 1024);
+    // Buffers of all of them must fit into memory.
+    let longest = requests.iter().map(|request| request.len).max().unwrap_or(512);
+    let depth = depth.min(((2 << 30) / u64::from(longest)).max(1) as u32);
     let mut out = format!(
         "\n# Gaps vary by {:.2} of their mean: {why}.\n[[step]]\nname = \"{step}\"\ntime = \"{}ms\"\n",
         all.gap_variation,

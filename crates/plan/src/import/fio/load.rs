@@ -4,6 +4,7 @@ use super::job::Options;
 use super::syntax::{Entry, Section};
 use super::value::Size;
 use crate::import::told::Told;
+use crate::import::word;
 use std::fmt::Write as _;
 
 /// Clones with addresses of their own that become a load each.
@@ -150,7 +151,7 @@ fn replay(
         false => format!("{}", 100.0 / scale as f64),
     };
     let mut load =
-        format!("name = {}\ntrace = {}\nspeed = {speed}", quoted(&head.key), quoted(file));
+        format!("name = {}\ntrace = {}\nspeed = {speed}", quoted(&named(&head.key)), quoted(file));
     if let Some(depth) = options.number("iodepth", told).filter(|depth| *depth > 1) {
         let _ = write!(load, "\ndepth = {depth}");
     }
@@ -169,6 +170,12 @@ fn replay(
         seed: None,
         head,
     }
+}
+
+/// A job's name as a plan takes it: fio allows any.
+fn named(name: &str) -> String {
+    let plain = word(name, 60);
+    if plain.is_empty() { "job".into() } else { plain }
 }
 
 fn quoted(text: &str) -> String {
@@ -459,7 +466,7 @@ fn ranges(
     let offset = options.size("offset", told);
     let step = options.size("offset_increment", told);
     let line = |workers: u64, range: Option<String>, name: &str| {
-        let mut all = format!("name = {}", quoted(name));
+        let mut all = format!("name = {}", quoted(&named(name)));
         for (key, value) in fields {
             let _ = write!(all, "\n{key} = {value}");
         }
