@@ -294,14 +294,14 @@ fn no_reader_panics_or_hangs() {
     let each = inputs.div_ceil(READERS.len() as u64 * threads);
     let start = Instant::now();
     let mut wrong = Vec::new();
-    for reader in 0..READERS.len() {
+    for (reader, (name, ..)) in READERS.iter().enumerate() {
         let began = Instant::now();
         let run =
             |thread: u64| move || fuzz(reader, each, derive(seed, reader as u64 * 1000 + thread));
         let hands: Vec<_> = (0..threads).map(|thread| std::thread::spawn(run(thread))).collect();
         hands.into_iter().for_each(|hand| wrong.extend(hand.join().expect("a thread")));
         let seconds = began.elapsed().as_secs_f64();
-        println!("{:<8} {} inputs in {seconds:.1} s", READERS[reader].0, each * threads);
+        println!("{name:<8} {} inputs in {seconds:.1} s", each * threads);
     }
     println!(
         "{} inputs in {:.0} s",

@@ -204,3 +204,77 @@ fn a_whole_review_is_one_run() {
         assert!(page.contains(part), "{part}");
     }
 }
+
+#[test]
+fn fios_command_line_runs_and_prints_as_fio_does() {
+    let folder = folder();
+    let here = folder.path();
+    let file = data(here);
+    let name = format!("--filename={file}");
+    let job = ["--name=a", &name, "--rw=randread", "--bs=4k", "--iodepth=4", "--ioengine=io_uring"];
+    let more = ["--direct=1", "--runtime=1", "--time_based", "--norandommap"];
+    let args = [&["fio", "-o", "n.fathom", "--"], &job[..], &more[..]].concat();
+    let text = fathom(here, &args);
+    text.expect(0);
+    for part in
+        ["a: (groupid=0, jobs=1): err= 0", "  read: IOPS=", "clat percentiles (", "READ: bw="]
+    {
+        assert!(text.out.contains(part), "{part}: {}", text.out);
+    }
+    let args = [
+        &["fio", "-o", "j.fathom", "--", "--output-format=json+", "--output=o.json"],
+        &job[..],
+        &more[..],
+    ];
+    fathom(here, &args.concat()).expect(0);
+    let json: Value = serde_json::from_slice(&std::fs::read(here.join("o.json")).unwrap()).unwrap();
+    assert!(json["jobs"][0]["read"]["iops"].as_f64().unwrap() > 0.0);
+    fathom(here, &["fio", "--", "--name=a", "--output-format=terse"]).expect(2).says("terse");
+    let write = ["fio", "--", "--name=a", &name, "--rw=randwrite", "--bs=4k", "--size=1m"];
+    fathom(here, &write).expect(3).says("--destroy");
+}
+
+#[test]
+fn vdbenchs_tables_have_its_columns() {
+    let folder = folder();
+    let here = folder.path();
+    let plan = "name = \"t\"\n[[step]]\nload = { block = \"8k\", read = 70, rate = 2000, time = \"3s\", ramp = \"1s\" }\n";
+    std::fs::write(here.join("p.toml"), plan).unwrap();
+    fathom(here, &["run", "p.toml", "sim:client,mode=exact", "-q", "-o", "r.fathom"]).expect(0);
+    let flat = fathom(here, &["export", "r.fathom", "--format", "vdbench-flatfile"]);
+    let lines: Vec<Vec<&str>> = flat
+        .expect(0)
+        .out
+        .lines()
+        .filter(|line| !line.starts_with('*'))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let at = |name: &str| lines[0].iter().position(|column| *column == name).expect("a column");
+    assert!(lines.iter().all(|line| line.len() == lines[0].len()), "{}", flat.out);
+    assert_eq!(lines.len(), 6, "a head, four intervals and the mean of the last three");
+    let mean = &lines[5];
+    assert_eq!(mean[at("Interval")], "avg_2-4");
+    let number = |name: &str| mean[at(name)].parse::<f64>().unwrap();
+    assert!((number("rate") / 2000.0 - 1.0).abs() < 0.1 && number("bytes/io") == 8192.0);
+    assert!((number("read%") - 70.0).abs() < 3.0);
+    assert!((number("rate") * 8192.0 / f64::from(1 << 20) / number("MB/sec") - 1.0).abs() < 1e-3);
+    assert!((number("rate") * number("resp") / 1000.0 / number("queue_depth") - 1.0).abs() < 0.05);
+    let totals = fathom(here, &["export", "r.fathom", "--format", "vdbench-totals"]);
+    assert!(totals.expect(0).out.contains("i/o rate"), "{}", totals.out);
+}
+
+/// A job that verifies writes what can be checked, reads it back, and finds what is not as it was.
+#[test]
+fn a_job_that_verifies_checks_its_data() {
+    let folder = folder();
+    let here = folder.path();
+    let file = data(here);
+    let job = format!(
+        "[v]\nfilename={file}\nrw=randwrite\nbs=4k\nsize=4m\nverify=crc32c\nioengine=io_uring\n"
+    );
+    std::fs::write(here.join("v.fio"), job).unwrap();
+    let args = ["run", "v.fio", "--destroy", &file, "-q", "-o", "v.fathom"];
+    let ran = fathom(here, &args);
+    assert!(ran.expect(0).out.contains("4 MiB read back right"), "{}", ran.out);
+    fathom(here, &["verify", &file, "-q", "-o", "w.fathom"]).expect(0);
+}

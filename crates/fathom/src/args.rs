@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Plan(PlanCommand),
     /// Run a plan
     Run(Run),
+    /// Run options of fio's command line, and print what fio would: fathom fio -- --name=a --rw=randread ...
+    Fio(Fio),
     /// Go on with a run that was cut: killed, interrupted, failed, without power
     Resume(Resume),
     /// Tell what a recording of I/O is like, model it as a plan, or record one
@@ -275,6 +277,19 @@ pub(crate) struct Verify {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Fio {
+    /// Run file to make, or the folder for it
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) run_file: Option<PathBuf>,
+    /// Allow the jobs to destroy what is on this drive or in this file
+    #[arg(long, value_name = "SERIAL")]
+    pub(crate) destroy: Vec<String>,
+    /// Options of fio, and job files: --name=a --rw=randread --output-format=json ...
+    #[arg(last = true, required = true)]
+    pub(crate) fio: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Resume {
     /// Run file
     pub(crate) run: PathBuf,
@@ -453,6 +468,12 @@ pub(crate) enum Format {
     Parquet,
     /// What fio would have printed with --output-format=json+
     FioJson,
+    /// What fio would have printed with --output-format=normal
+    FioText,
+    /// A flatfile with VDBench's columns, one line for each interval and one for the mean
+    VdbenchFlatfile,
+    /// A table as VDBench's totals: one line for each cell
+    VdbenchTotals,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -26,6 +26,7 @@ fn main() -> std::process::ExitCode {
         Command::Plan(PlanCommand::Convert(args)) => commands::import::convert(&args),
         Command::Plan(PlanCommand::Options(args)) => commands::import::options(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::Fio(args) => commands::fio::run(&args),
         Command::Resume(args) => commands::resume::run(&args),
         Command::Placement(args) => commands::placement::run(&args),
         Command::Trace(command) => commands::trace::run(&command),

@@ -3,7 +3,10 @@
 use crate::args::{Export, Format, TableName};
 use crate::exit::{Exit, usage};
 use crate::print;
-use report::{cells_table, document, fio_json, histogram_table, intervals_table, write_file};
+use report::{
+    cells_table, document, fio_json, fio_text, flatfile, histogram_table, intervals_table, totals,
+    write_file,
+};
 use std::io::{IsTerminal, Write};
 use store::RunFile;
 
@@ -12,6 +15,9 @@ pub(crate) fn run(args: &Export) -> anyhow::Result<Exit> {
     let bytes = match args.format {
         Format::Json => pretty(&document(&run))?,
         Format::FioJson => pretty(&fio_json(&run)?)?,
+        Format::FioText => fio_text(&fio_json(&run)?).into_bytes(),
+        Format::VdbenchFlatfile => flatfile(&run)?.into_bytes(),
+        Format::VdbenchTotals => totals(&run).into_bytes(),
         Format::Csv => table(args, &run)?.csv().into_bytes(),
         Format::Parquet => table(args, &run)?.parquet()?,
     };

@@ -4,6 +4,7 @@ pub(crate) mod calibrate;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod export;
+pub(crate) mod fio;
 pub(crate) mod help;
 pub(crate) mod import;
 pub(crate) mod placement;
