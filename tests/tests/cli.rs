@@ -93,7 +93,7 @@ fn a_mistake_names_file_line_and_remedy() {
     fathom(here.path(), &["run", "quick", "/dev/null"]).expect(2).says("neither a block device");
     fathom(here.path(), &["run", "quick", ".", "."]).expect(2).says("named twice");
     fathom(here.path(), &["run", "quick", "--set", "size=1PiB"]).expect(2).says("--set size=");
-    fathom(here.path(), &["run", "setup.icf"]).expect(2).says("cannot be read by this version");
+    fathom(here.path(), &["run", "setup.icf"]).expect(2).says("the file cannot be read");
     fathom(here.path(), &["show", "none.fathom"]).expect(1).says("none.fathom");
     std::fs::write(here.path().join("text"), "hello").unwrap();
     fathom(here.path(), &["show", "text"]).expect(1).says("not a run file");

@@ -5,7 +5,7 @@
 //! for more, with `FATHOM_FUZZ_SEED` for others.
 
 use base::rng::{Rng, derive};
-use plan::import::{Surroundings, fio_jobs, vdbench_parameters};
+use plan::import::{Surroundings, fio_jobs, iometer_configuration, vdbench_parameters};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn text(bytes: &[u8], read: impl Fn(&str)) {
 }
 
 /// Name of the folder of seeds, the reader, and words that mean something to it.
-const READERS: [(&str, Reader, &[&str]); 6] = [
+const READERS: [(&str, Reader, &[&str]); 7] = [
     (
         "fio",
         |bytes| {
@@ -102,6 +102,33 @@ const READERS: [(&str, Reader, &[&str]); 6] = [
             "1e99",
             ",",
             "\"",
+        ],
+    ),
+    (
+        "iometer",
+        |bytes| {
+            text(bytes, |text| {
+                if let Ok(found) = iometer_configuration("f.icf", text) {
+                    drop(plan::parse("f", &found.plan, &[]));
+                }
+            });
+        },
+        &[
+            "'Worker",
+            "'END worker",
+            "'TEST SETUP ====",
+            "NORMAL",
+            "CYCLE_OUTSTANDING_IOS",
+            "CYCLE_WORKERS",
+            "EXPONENTIAL",
+            "4294967295",
+            "18446744073709551615",
+            "-1",
+            "1e308",
+            ",",
+            "\n\t",
+            "'Target",
+            "'Assigned access specs",
         ],
     ),
     (

@@ -108,7 +108,10 @@ fn what_becomes_of_a_job_is_told() {
     let bad = fathom(here, &["run", "bad.fio"]);
     bad.expect(2).says("bad.fio:3:1: thinktime").says("bad.fio:4:1: fio has no option `bss`");
     fathom(here, &["run", "none.fio"]).expect(2).says("cannot be read");
-    fathom(here, &["run", "x.icf"]).expect(2).says("Iometer");
+    fathom(here, &["run", "x.icf"]).expect(2).says("cannot be read");
+    std::fs::write(here.join("y.icf"), "Version 1.1.0\n").unwrap();
+    fathom(here, &["run", "y.icf"]).expect(2).says("without a run time");
+    fathom(here, &["plan", "convert", "x.txt"]).expect(2).says(".icf");
     let line = ["plan", "convert", "--", "--name=a", "--rw=randread", "--bs=4k", "--direct=1"];
     let told = fathom(here, &line);
     told.expect(0);
@@ -277,4 +280,32 @@ fn a_job_that_verifies_checks_its_data() {
     let ran = fathom(here, &args);
     assert!(ran.expect(0).out.contains("4 MiB read back right"), "{}", ran.out);
     fathom(here, &["verify", &file, "-q", "-o", "w.fathom"]).expect(0);
+}
+
+#[test]
+fn a_configuration_of_iometer_runs_and_its_results_have_its_columns() {
+    let folder = folder();
+    let here = folder.path();
+    let text = include_str!("../corpus/iometer/disk.icf");
+    let short = text
+        .replace("0          1          30", "0          0          1")
+        .replace("\t5\n", "\t0\n");
+    std::fs::write(here.join("disk.icf"), short).unwrap();
+    let args = ["run", "disk.icf", "sim:client,mode=exact", "-q", "--json", "-o", "r.fathom"];
+    let shown = fathom(here, &args).expect(0).json();
+    let cells = shown["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 12, "two specifications at six depths");
+    let (reads, writes) = (&cells[0]["read"]["ios"], &cells[0]["write"]["ios"]);
+    let share = reads.as_f64().unwrap() / (reads.as_f64().unwrap() + writes.as_f64().unwrap());
+    assert!((share - 0.8).abs() < 0.02, "{share}");
+    let out = fathom(here, &["export", "r.fathom", "--format", "iometer-csv"]);
+    let lines: Vec<Vec<&str>> =
+        out.expect(0).out.lines().map(|line| line.split(',').collect()).collect();
+    let at = |name: &str| lines[2].iter().position(|column| *column == name).expect("a column");
+    assert!(lines[2..].iter().all(|line| line.len() == lines[2].len()), "{}", out.out);
+    let first = |name: &str| lines[3][at(name)].parse::<f64>().unwrap();
+    assert!((first("IOps") - first("Read IOps") - first("Write IOps")).abs() < 1e-3);
+    assert!((first("MiBps (Binary)") * 1.048_576 - first("MBps (Decimal)")).abs() < 1e-3);
+    let told = fathom(here, &["plan", "convert", "disk.icf"]);
+    assert!(told.expect(0).out.contains("weight = 60"), "{}", told.out);
 }

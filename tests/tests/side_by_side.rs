@@ -91,7 +91,7 @@ fn by_fathom(here: &Path, disk: &FaultyDisk, job: &str) -> Seen {
 
 /// Without what looks at the device before and after: partition tables, signatures.
 fn of_the_job(asked: &Asked, stream: bool) -> Asked {
-    let edge = |offset: u64| offset < 1 << 20 || offset >= SIZE - (1 << 20);
+    let edge = |offset: u64| !(1 << 20..SIZE - (1 << 20)).contains(&offset);
     let usual = asked.iter().filter(|(offset, ..)| stream || !edge(*offset));
     usual.copied().collect()
 }
@@ -177,8 +177,8 @@ fn the_same_reaches_the_device() {
         }
         let (x, y) = (goes_on(&a), goes_on(&b));
         assert!((x - y).abs() < noise, "{title}: {x} and {y} go on where the last one ended");
-        // Where zipf has its hot blocks is chance, and another one in each program; a stream is as long as the
-        // device was fast.
+        // Where zipf has its hot blocks is chance, and another one in each program; a stream is as long
+        // as the device was fast.
         if title != "zipf" && !stream {
             // Requests that go on where the last one ended fall into one part together.
             let limit = if title == "half sequential" { 5.0 } else { 2.0 };

@@ -73,7 +73,7 @@ pub(crate) enum PlanCommand {
     Show(PlanFile),
     /// Check a plan and name every mistake with file and line
     Check(PlanFile),
-    /// Print a job file of fio, or a parameter file of VDBench, as a plan, and what becomes of each option
+    /// Print a file of fio, VDBench or Iometer as a plan, and what becomes of each option
     Convert(Convert),
     /// Show what becomes of every option of fio and every keyword of VDBench
     Options(Json),
@@ -81,7 +81,8 @@ pub(crate) enum PlanCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Convert {
-    /// Job file of fio (.fio, .job, .ini) or parameter file of VDBench (.vdb, .parm)
+    /// Job file of fio (.fio, .job, .ini), parameter file of VDBench (.vdb, .parm), configuration of
+    /// Iometer (.icf)
     #[arg(required_unless_present = "fio")]
     pub(crate) file: Option<String>,
     /// Give a variable of the parameter file its value
@@ -474,6 +475,8 @@ pub(crate) enum Format {
     VdbenchFlatfile,
     /// A table as VDBench's totals: one line for each cell
     VdbenchTotals,
+    /// A results file with Iometer's columns
+    IometerCsv,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

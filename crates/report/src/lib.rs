@@ -5,6 +5,7 @@ mod compare;
 mod figures;
 mod fio;
 mod fio_text;
+mod iometer;
 mod json;
 mod output;
 pub mod page;
@@ -21,6 +22,7 @@ pub use compare::{
 };
 pub use fio::fio_json;
 pub use fio_text::fio_text;
+pub use iometer::iometer_results;
 pub use json::{JSON_VERSION, document};
 pub use output::{OutputError, write_file};
 pub use pdf::pdf;

@@ -2,6 +2,7 @@
 //! totals. Columns are to be picked by name, as with VDBench itself; what a run has no word for is `n/a`.
 
 use crate::output::OutputError;
+use base::hist::{Hist, Service};
 use base::sample::{CpuUse, IntervalSample, StreamSample};
 use std::fmt::Write as _;
 use store::{CellRecord, RunFile};
@@ -166,32 +167,34 @@ fn line(line: &Line<'_>) -> String {
 
 /// The values in the order of the columns.
 fn values(line: &Line<'_>) -> Vec<String> {
-    let Line { run, cell, counts, seconds, .. } = line;
-    let load = &cell.spec["loads"][0];
-    let (reads, writes) = (&counts.reads, &counts.writes);
-    let ios = counts.ios();
+    [measured(line), asked(line), host(line)].concat()
+}
+
+fn ms(ns: Option<f64>) -> String {
+    ns.map_or("0.000".into(), |ns| format!("{:.3}", ns / 1e6))
+}
+
+fn whole_ms(ns: Option<u64>) -> String {
+    ms(ns.map(|ns| ns as f64))
+}
+
+fn both(line: &Line<'_>) -> Hist<Service> {
+    let mut both = line.counts.reads.service.clone();
+    both.merge(&line.counts.writes.service);
+    both
+}
+
+/// Up to `write_std`: when, how much, how long.
+fn measured(line: &Line<'_>) -> Vec<String> {
+    let Line { cell, counts, seconds, .. } = line;
+    let (reads, writes, ios, bytes) = (&counts.reads, &counts.writes, counts.ios(), counts.bytes());
+    let both = both(line);
     let per_second = |n: u64| n as f64 / seconds.max(1e-9);
-    let mut both = reads.service.clone();
-    both.merge(&writes.service);
-    let ms = |ns: Option<f64>| ns.map_or("0.000".into(), |ns| format!("{:.3}", ns / 1e6));
-    let whole = |ns: Option<u64>| ms(ns.map(|ns| ns as f64));
-    let share = |part: u64, of: u64| if of > 0 { part as f64 / of as f64 * 100.0 } else { 0.0 };
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
-    let cpu = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9) / cpus * 100.0;
+    let share = if ios > 0 { reads.ios() as f64 / ios as f64 * 100.0 } else { 0.0 };
     let at = jiff::Timestamp::from_millisecond(line.at_ms as i64).unwrap_or_default();
     let reqrate = cell.streams.iter().filter_map(|stream| stream.rate_iops).reduce(f64::max);
-    let bytes = counts.bytes();
-    let felt = analysis::felt(counts);
-    let text = |value: &serde_json::Value| value.as_f64().map_or("n/a".into(), |v| format!("{v}"));
-    // Little's law: what was on its way on average.
-    let queue = per_second(ios) * both.mean_ns().unwrap_or(0.0) / 1e9;
-    let block = load[if reads.ios() > 0 { "read_blocks" } else { "write_blocks" }][0][0].clone();
-    let threads = load["depth"].as_u64().unwrap_or(1) * load["workers"].as_u64().unwrap_or(1);
-    let seek = if load["random"].as_bool().unwrap_or(true) { "100" } else { "0" };
-    let size = run.targets.first().and_then(|t| t["size_bytes"].as_u64()).unwrap_or(0);
     let name = [cell.path.as_str(), cell.label.as_str()].join("_").replace([' ', '\t'], "_");
-    let (user, kernel) = (cpu(line.cpu.user_ns), cpu(line.cpu.system_ns));
-    vec![
+    let mut all = vec![
         at.strftime("%H:%M:%S%.3f").to_string(),
         at.strftime("%m/%d/%Y-%H:%M:%S-UTC").to_string(),
         name.trim_end_matches('_').to_owned(),
@@ -201,34 +204,54 @@ fn values(line: &Line<'_>) -> Vec<String> {
         format!("{:.4}", per_second(ios)),
         format!("{:.4}", per_second(bytes) / f64::from(1 << 20)),
         bytes.checked_div(ios).unwrap_or(0).to_string(),
-        format!("{:.2}", share(reads.ios(), ios)),
-        ms(both.mean_ns()),
-        ms(reads.service.mean_ns()),
-        ms(writes.service.mean_ns()),
-        whole(both.max_ns()),
-        whole(reads.service.max_ns()),
-        whole(writes.service.max_ns()),
-        ms(both.stddev_ns()),
-        ms(reads.service.stddev_ns()),
-        ms(writes.service.stddev_ns()),
-        text(&block),
+        format!("{share:.2}"),
+    ];
+    let sides = [&both, &reads.service, &writes.service];
+    all.extend(sides.map(|side| ms(side.mean_ns())));
+    all.extend(sides.map(|side| whole_ms(side.max_ns())));
+    all.extend(sides.map(|side| ms(side.stddev_ns())));
+    all
+}
+
+/// From `xfersize` to `dedupratio`: what was asked for.
+fn asked(line: &Line<'_>) -> Vec<String> {
+    let Line { run, cell, counts, .. } = line;
+    let load = &cell.spec["loads"][0];
+    let text = |value: &serde_json::Value| value.as_f64().map_or("n/a".into(), |v| format!("{v}"));
+    let side = if counts.reads.ios() > 0 { "read_blocks" } else { "write_blocks" };
+    let threads = load["depth"].as_u64().unwrap_or(1) * load["workers"].as_u64().unwrap_or(1);
+    let size = run.targets.first().and_then(|t| t["size_bytes"].as_u64()).unwrap_or(0);
+    vec![
+        text(&load[side][0][0]),
         threads.to_string(),
         text(&load["read_percent"]),
         "n/a".into(),
         "n/a".into(),
-        seek.into(),
+        if load["random"].as_bool().unwrap_or(true) { "100" } else { "0" }.into(),
         size.to_string(),
         format!("fathom-{}", run.meta("fathom_version")),
         text(&load["data"]["compress_ratio"]),
         text(&load["data"]["dedup_ratio"]),
+    ]
+}
+
+/// From `queue_depth` on.
+fn host(line: &Line<'_>) -> Vec<String> {
+    let seconds = line.seconds.max(1e-9);
+    // Little's law: what was on its way on average.
+    let queue = line.counts.ios() as f64 / seconds * both(line).mean_ns().unwrap_or(0.0) / 1e9;
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    let cpu = |ns: u64| ns as f64 / 1e9 / seconds / cpus * 100.0;
+    let (user, kernel) = (cpu(line.cpu.user_ns), cpu(line.cpu.system_ns));
+    let felt = analysis::felt(&line.counts);
+    let mut all = vec![
         format!("{queue:.3}"),
         format!("{:.1}", user + kernel),
         format!("{user:.1}"),
         format!("{kernel:.1}"),
         "n/a".into(),
         "n/a".into(),
-        whole(felt.quantile_ns(50.0)),
-        whole(felt.quantile_ns(99.0)),
-        whole(felt.quantile_ns(99.99)),
-    ]
+    ];
+    all.extend([50.0, 99.0, 99.99].map(|percent| whole_ms(felt.quantile_ns(percent))));
+    all
 }

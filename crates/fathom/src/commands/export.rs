@@ -4,8 +4,8 @@ use crate::args::{Export, Format, TableName};
 use crate::exit::{Exit, usage};
 use crate::print;
 use report::{
-    cells_table, document, fio_json, fio_text, flatfile, histogram_table, intervals_table, totals,
-    write_file,
+    cells_table, document, fio_json, fio_text, flatfile, histogram_table, intervals_table,
+    iometer_results, totals, write_file,
 };
 use std::io::{IsTerminal, Write};
 use store::RunFile;
@@ -18,6 +18,7 @@ pub(crate) fn run(args: &Export) -> anyhow::Result<Exit> {
         Format::FioText => fio_text(&fio_json(&run)?).into_bytes(),
         Format::VdbenchFlatfile => flatfile(&run)?.into_bytes(),
         Format::VdbenchTotals => totals(&run).into_bytes(),
+        Format::IometerCsv => iometer_results(&run).into_bytes(),
         Format::Csv => table(args, &run)?.csv().into_bytes(),
         Format::Parquet => table(args, &run)?.parquet()?,
     };

@@ -6,7 +6,8 @@ use crate::exit::{Exit, usage};
 use crate::print;
 use plan::Plan;
 use plan::import::{
-    Fate, Imported, Row, Surroundings, fio_arguments, fio_jobs, table, vdbench_parameters,
+    Fate, Imported, Row, Surroundings, fio_arguments, fio_jobs, iometer_configuration, table,
+    vdbench_parameters,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +29,7 @@ impl Surroundings for Host {
 enum Tool {
     Fio,
     Vdbench,
+    Iometer,
     /// A recording, whoever made it.
     Trace,
 }
@@ -38,6 +40,7 @@ fn tool_of(name: &str) -> Option<Tool> {
     match () {
         () if ends(&[".fio", ".job", ".ini"]) => Some(Tool::Fio),
         () if ends(&[".vdb", ".parm", ".vdbench"]) => Some(Tool::Vdbench),
+        () if ends(&[".icf"]) => Some(Tool::Iometer),
         () if ends(&TRACE_ENDINGS) => Some(Tool::Trace),
         () => None,
     }
@@ -81,6 +84,7 @@ fn read(name: &str, settings: &mut Vec<(String, String)>) -> anyhow::Result<Impo
         Some(Tool::Vdbench) => {
             Ok(vdbench_parameters(name, &text, &std::mem::take(settings), &Host)?)
         }
+        Some(Tool::Iometer) => Ok(iometer_configuration(name, &text)?),
         _ => Ok(fio_jobs(name, &text, &Host)?),
     }
 }
@@ -116,7 +120,7 @@ pub(crate) fn convert(args: &Convert) -> anyhow::Result<Exit> {
         Some(file) => {
             return Err(usage(format!(
                 "{file}: job files of fio end in .fio, .job or .ini, parameter files of VDBench in .vdb \
-                 or .parm; others cannot be read by this version"
+                 or .parm, configurations of Iometer in .icf, recordings in .csv, .iolog and others; rename it"
             )));
         }
         None => fio_arguments(&args.fio)?,

@@ -30,12 +30,6 @@ pub(crate) fn load_plan(name: &str, settings: &[String]) -> anyhow::Result<Plan>
         return Ok(plan::parse(name, builtin.text, &settings)?);
     }
     let is_file = name.contains(['/', '.']);
-    if name.ends_with(".icf") {
-        return Err(usage(format!(
-            "{name}: files of Iometer cannot be read by this version; write a plan (fathom plan show \
-             quick is an example)"
-        )));
-    }
     if import::is_meant(name) {
         return import::plan(name, &settings).map(|found| found.0);
     }

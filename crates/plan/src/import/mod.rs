@@ -2,11 +2,13 @@
 //! it means for the result, or refused with the reason; nothing is dropped in silence.
 
 mod fio;
+mod iometer;
 mod table;
 mod told;
 mod vdbench;
 
 pub use fio::{fio_arguments, fio_jobs};
+pub use iometer::iometer_configuration;
 pub use table::{Fate, Row, table};
 pub use vdbench::vdbench_parameters;
 

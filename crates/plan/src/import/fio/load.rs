@@ -77,14 +77,7 @@ pub(super) fn job(section: &Section, options: &Options, told: &mut Told) -> Opti
     let verify = verify(options);
     fields.extend(verify.clone().map(|how| ("verify", how)));
     let (loads, size) = ranges(options, clones, &fields, &head, told)?;
-    let read_back = match verify {
-        Some(how) if kind.read < 100.0 && options.text("do_verify") != Some("0") => {
-            let fields = read_back(how);
-            // What is told of the job is told once.
-            ranges(options, 1, &fields, &head, &mut Told::default())?.0
-        }
-        _ => Vec::new(),
-    };
+    let read_back = back(options, &kind, verify, &head)?;
     // An amount is that of each load: of all clones together where they are its workers.
     let together = if loads.len() > 1 { 1 } else { clones };
     let amount = amount(options, together, size, told);
@@ -121,6 +114,22 @@ fn verify(options: &Options) -> Option<String> {
     }
     let stop = if options.flag("verify_fatal") { 1 } else { 0 };
     Some(format!("{{ stop_after = {stop} }}"))
+}
+
+/// What reads back and checks what a job wrote; nothing where it is not asked to.
+fn back(
+    options: &Options,
+    kind: &Kind,
+    verify: Option<String>,
+    head: &Entry,
+) -> Option<Vec<String>> {
+    match verify {
+        Some(how) if kind.read < 100.0 && options.text("do_verify") != Some("0") => {
+            // What is told of the job is told once.
+            Some(ranges(options, 1, &read_back(how), head, &mut Told::default())?.0)
+        }
+        _ => Some(Vec::new()),
+    }
 }
 
 fn read_back(verify: String) -> Vec<(&'static str, String)> {
