@@ -414,3 +414,38 @@ fn mistakes_with_virtual_drives_and_methods_are_named() {
     let write = write.display().to_string();
     fathom(here.path(), &["run", &write, "sim:client", "-q"]).expect(0);
 }
+
+/// The search for the highest rate under a limit, on a virtual drive: just below it the limit holds, just
+/// above it does not.
+#[test]
+fn the_highest_rate_under_a_limit_is_found() {
+    let folder = folder();
+    let here = folder.path();
+    let plan = "name = \"s\"\n[[step]]\nname = \"c\"\n[step.curve]\npercents = [20, 60, 95]\n\
+                limit = \"p99 <= 300us\"\nrepeats = 2\ntolerance = \"2%\"\ndepth = 512\n\
+                load = { block = \"4k\", depth = 64, workers = 2, time = \"500ms\" }\n";
+    std::fs::write(here.join("s.toml"), plan).unwrap();
+    let drive = "sim:d5-p5430,mode=exact";
+    let shown =
+        fathom(here, &["run", "s.toml", drive, "-q", "--json", "-o", "s.fathom"]).expect(0).json();
+    let verdicts = shown["verdicts"].as_array().unwrap();
+    let found = verdicts.iter().find(|v| v["name"] == "highest-rate").expect("a verdict");
+    println!("{}", found["text"].as_str().unwrap());
+    let (low, high) = (&found["evidence"]["iops"], &found["evidence"]["iops_never"]);
+    let (low, high) = (low.as_f64().unwrap(), high.as_f64().unwrap());
+    assert!(low < high && (high - low) / high < 0.05, "{low} .. {high}");
+    for (rate, passes) in [(low * 0.97, true), (high * 1.03, false)] {
+        let plan = format!(
+            "name = \"r\"\n[[step]]\nload = {{ block = \"4k\", depth = 512, workers = 2, rate = {rate}, time = \"1s\" }}\n"
+        );
+        std::fs::write(here.join("r.toml"), plan).unwrap();
+        let _ = std::fs::remove_file(here.join("r.fathom"));
+        let shown =
+            fathom(here, &["run", "r.toml", drive, "-q", "--json", "-o", "r.fathom"]).json();
+        let p99 = shown["cells"][0]["read"]["response"]["percentiles_ns"]["p99"].as_f64().unwrap();
+        assert_eq!(p99 <= 300e3, passes, "{rate} IOPS: p99 {p99} ns");
+    }
+    fathom(here, &["report", "s.fathom"]).expect(0);
+    let page = std::fs::read_to_string(here.join("s.html")).unwrap();
+    assert!(page.contains("service p99 ms"));
+}

@@ -5,7 +5,7 @@ use crate::cell::{CellResult, Place};
 use crate::error::RunError;
 use crate::run::Runner;
 use analysis::Status;
-use base::units::format_rate;
+use base::units::{format_latency, format_rate};
 use engine::Outcome;
 use plan::{Cell, Coordinate, Curve, Demand, Load, Rates, Search};
 use serde_json::json;
@@ -82,7 +82,10 @@ impl Runner<'_> {
         let rate = |percent: f64| maximum.iops * percent / 100.0;
         let what = format!(
             "p{} <= {} in {} of {} repeats",
-            search.percent, search.limit, search.repeats, search.repeats
+            search.percent,
+            format_latency(search.limit.0 as f64),
+            search.repeats,
+            search.repeats
         );
         let text = match (found.always, found.never) {
             (Some(low), Some(high)) => format!(

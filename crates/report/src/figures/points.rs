@@ -18,6 +18,8 @@ pub(crate) struct Point {
     pub(crate) percentiles_ns: [Option<f64>; 4],
     pub(crate) five_nines_ns: Option<f64>,
     pub(crate) max_ns: Option<f64>,
+    /// Mean and p99 of the service time: what closed-loop tools see, whatever waited before.
+    pub(crate) service_ns: [Option<f64>; 2],
     /// CPUs' worth of the workers' time.
     pub(crate) cpu: f64,
     /// Share of all the host's CPUs that the kernel used, 0 to 1, where it was sampled.
@@ -32,6 +34,9 @@ impl Point {
         let summary = summarize(cell);
         let hist = felt(&cell.merged());
         let at = |percent| hist.percentile_ns(percent).map(|ns| ns as f64);
+        let counts = cell.merged();
+        let mut service = counts.reads.service.clone();
+        service.merge(&counts.writes.service);
         Point {
             coordinates: coordinates(cell),
             describe: describe(cell),
@@ -41,6 +46,7 @@ impl Point {
             percentiles_ns: PERCENTS.map(at),
             five_nines_ns: at(99.999),
             max_ns: hist.max_ns().map(|ns| ns as f64),
+            service_ns: [service.mean_ns(), service.percentile_ns(99.0).map(|ns| ns as f64)],
             cpu: summary.cpu,
             host_system: None,
         }
@@ -56,6 +62,7 @@ impl Point {
             percentiles_ns: [None; 4],
             five_nines_ns: row.five_nines_ns,
             max_ns: row.max_ns.map(|ns| ns as f64),
+            service_ns: [None; 2],
             cpu: row.cpu,
             host_system: None,
         }

@@ -310,12 +310,16 @@ fn curve(section: &mut Section, what: &str, points: &[Point]) {
     }));
     let row = |point: &Point| {
         let name = point.coordinates.iter().map(|(a, v)| format!("{a} {v}")).collect::<Vec<_>>();
-        [vec![Field::text(name.join(" "))], all_figures(point)].concat()
+        let service = point.service_ns.map(Field::millis).to_vec();
+        [vec![Field::text(name.join(" "))], all_figures(point), service].concat()
     };
     if points.iter().any(|p| p.at("load").is_some()) {
+        // Both truths: times from when an I/O was due, and from when it found a free slot.
+        let head = std::iter::once("point").chain(ALL_FIGURES);
+        let head = head.chain(["service mean ms", "service p99 ms"]);
         section.add(Block::Table(Sheet {
             title: format!("Points of the curve: {what}"),
-            head: std::iter::once("point").chain(ALL_FIGURES).map(String::from).collect(),
+            head: head.map(String::from).collect(),
             rows: points.iter().map(row).collect(),
         }));
     }
