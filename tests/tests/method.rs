@@ -448,4 +448,11 @@ fn the_highest_rate_under_a_limit_is_found() {
     fathom(here, &["report", "s.fathom"]).expect(0);
     let page = std::fs::read_to_string(here.join("s.html")).unwrap();
     assert!(page.contains("service p99 ms"));
+    // Points that are too slow end a curve.
+    let plan = "name = \"e\"\n[[step]]\nname = \"c\"\n[step.curve]\npercents = [20, 60, 95]\nstop = \"10us\"\n\
+                load = { block = \"4k\", depth = 64, time = \"200ms\" }\n";
+    std::fs::write(here.join("e.toml"), plan).unwrap();
+    let shown =
+        fathom(here, &["run", "e.toml", drive, "-q", "--json", "-o", "e.fathom"]).expect(0).json();
+    assert_eq!(shown["cells"].as_array().unwrap().len(), 2, "the maximum and one point");
 }

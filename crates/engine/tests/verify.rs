@@ -219,6 +219,27 @@ fn what_was_read_back_and_then_reverts_is_stale() {
     assert_eq!(found(&verified), Planted::from([((0, 7), Kind::Stale)]));
 }
 
+/// A run that is to stop after so many wrong places fails, and keeps what it found.
+#[test]
+fn enough_wrong_places_end_the_cell() {
+    let mut bed = bed(Engine::Uring, 1, SIZE, BLOCK);
+    bed.write_all(1);
+    (0..100).for_each(|n| bed.put(0, n * 64, &[7; 4096]));
+    let mut load = load("read=100, pattern=\"sequential\", block=\"64k\", depth=1");
+    load.verify = Some(Verify { stop_after: 3 });
+    let spec = CellSpec {
+        loads: vec![load],
+        window: Window { ramp: Nanos(0), time: None, amount: Some(Amount::Passes(1.0)) },
+        interval: Nanos(100_000_000),
+        seed: 1,
+        record_ios: 0,
+    };
+    let end = bed.backend.run(&spec, &mut Nothing, &AtomicBool::new(false)).unwrap();
+    let Outcome::Failed(message) = end.outcome else { panic!("{:?}", end.outcome) };
+    assert!(message.contains("too much reads back wrong"), "{message}");
+    assert_eq!(end.facts.verified.unwrap().places(), 3);
+}
+
 #[test]
 fn a_large_write_that_arrives_in_part_is_torn() {
     let mut bed = bed(Engine::Uring, 1, SIZE, BLOCK);

@@ -317,6 +317,8 @@ pub struct Curve {
     pub depth: u32,
     /// How shares of the maximum become rates.
     pub rates: Rates,
+    /// The points end after the first whose mean service time is above this.
+    pub stop: Option<Nanos>,
     /// After the points: the highest rate under a limit.
     pub search: Option<Search>,
 }

@@ -40,6 +40,8 @@ pub(crate) struct CellResult {
     pub(crate) iops: f64,
     /// Response times of all streams; service times of closed loops.
     pub(crate) felt: Hist<Response>,
+    /// Mean service time of all streams.
+    pub(crate) service_ns: Option<f64>,
     /// How it ended.
     pub(crate) outcome: Outcome,
 }
@@ -234,7 +236,14 @@ impl Runner<'_> {
             let end = end.map_err(|error| RunError::Engine { step: place.path.clone(), error })?;
             if end.outcome != Outcome::Completed {
                 let (stream_iops, iops, felt) = (Vec::new(), 0.0, Hist::new());
-                return Ok(CellResult { stream_iops, iops, felt, outcome: end.outcome });
+                let service_ns = None;
+                return Ok(CellResult {
+                    stream_iops,
+                    iops,
+                    felt,
+                    service_ns,
+                    outcome: end.outcome,
+                });
             }
             self.count_simulated(place, &end);
             if again.totals != record.totals {
@@ -290,6 +299,11 @@ impl Runner<'_> {
             stream_iops: totals.iter().map(|stream| rate(stream.ios())).collect(),
             iops: rate(counted.ios()),
             felt: analysis::felt(&counted),
+            service_ns: {
+                let mut service = counted.reads.service.clone();
+                service.merge(&counted.writes.service);
+                service.mean_ns()
+            },
             outcome,
         }
     }

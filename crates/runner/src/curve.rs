@@ -35,6 +35,16 @@ impl Runner<'_> {
             if let Some(search) = &curve.search {
                 found.hint(*percent, passes(&result, search));
             }
+            if let (Some(stop), Some(mean)) = (curve.stop, result.service_ns)
+                && mean > stop.0 as f64
+            {
+                let (mean, stop) = (format_latency(mean), format_latency(stop.0 as f64));
+                self.note(&format!(
+                    "{}: the curve ends at {percent}%: {mean} on average is above {stop}",
+                    place.path
+                ))?;
+                break;
+            }
         }
         match &curve.search {
             Some(search) => self.search(curve, search, &maximum, found, place),

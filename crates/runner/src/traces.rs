@@ -13,6 +13,9 @@ use std::path::Path;
 use std::sync::Arc;
 use trace::{Options, Trace, read_parts};
 
+/// Buffers of one worker, in bytes: fewer requests are on their way where they are longer.
+const BUFFERS_MAX: u64 = 2 << 30;
+
 /// By file and disk.
 #[derive(Debug, Default)]
 pub(crate) struct Traces(HashMap<(String, Option<String>), Arc<Trace>>);
@@ -56,6 +59,8 @@ impl Traces {
         // A request that starts within a block takes one more.
         let one = |write| BlockMix::one(Bytes(longest(write).0 + 4096));
         (load.read_blocks, load.write_blocks) = (one(false), one(true));
+        // Every slot has a buffer for the longest request.
+        load.depth = load.depth.min((BUFFERS_MAX / load.block_max().0).max(1) as u32);
         load
     }
 }

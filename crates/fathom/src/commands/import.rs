@@ -100,14 +100,11 @@ pub(crate) fn plan(
     Ok((plan::parse(name, &found.plan, &settings)?, found.targets))
 }
 
-/// The plan of options of fio's command line, or of its job files, and the targets they name.
+/// The plan of options of fio's command line, or of a job file alone, and the targets they name.
 pub(crate) fn fio_plan(arguments: &[String]) -> anyhow::Result<(Plan, Vec<String>)> {
-    let (files, options): (Vec<&String>, Vec<&String>) =
-        arguments.iter().partition(|word| !word.starts_with('-') && word.contains('.'));
-    let found = match (files.as_slice(), options.is_empty()) {
-        ([file], true) => read(file, &mut Vec::new())?,
-        ([], _) => fio_arguments(arguments)?,
-        _ => return Err(usage("one job file, or options; not both at once")),
+    let found = match arguments {
+        [file] if !file.starts_with('-') => read(file, &mut Vec::new())?,
+        _ => fio_arguments(arguments)?,
     };
     found.notes.iter().filter(|note| note.differs).for_each(|note| eprintln!("fathom: {note}"));
     Ok((plan::parse("fio", &found.plan, &[])?, found.targets))

@@ -437,6 +437,7 @@ mod tests {
                 &[
                     "iorate",
                     "curve",
+                    "stopcurve",
                     "distribution",
                     "elapsed",
                     "warmup",

@@ -190,6 +190,7 @@ fn read_curve(table: &mut Table<'_>) -> Option<Curve> {
     let rates = fields
         .take("rates")
         .and_then(|v| v.word(&[("exact", Rates::Exact), ("vdbench", Rates::Vdbench)]));
+    let stop = fields.take("stop").and_then(|v| v.span()).filter(|stop| stop.0 > 0);
     let search = read_search(&mut fields);
     fields.finish();
     let points: Vec<f64> =
@@ -206,7 +207,7 @@ fn read_curve(table: &mut Table<'_>) -> Option<Curve> {
         |d| d as u32,
     );
     let rates = rates.unwrap_or_default();
-    Some(Curve { cell, percents: points, arrival, depth, rates, search })
+    Some(Curve { cell, percents: points, arrival, depth, rates, stop, search })
 }
 
 /// `limit = "p99 <= 500us"`, with `repeats` and `tolerance`.

@@ -94,6 +94,9 @@ fn write(
                 "[step.curve]\npercents = [{}]\nrates = \"vdbench\"\narrival = \"{arrival}\"\n",
                 points.join(", ")
             );
+            if let Some(stop) = run.number("stopcurve").filter(|stop| *stop > 0.0) {
+                let _ = writeln!(out, "stop = \"{stop}ms\"");
+            }
             "step.curve.load"
         }
         _ => "step.load",
@@ -116,7 +119,9 @@ fn refuse(run: &Object, told: &mut Told) {
                 "replay: Swat recordings cannot be read; others replay with fathom run FILE",
             ),
             "startcmd" | "endcmd" => told.note(item, format!("{}: commands are not run", item.key)),
-            "stopcurve" => told.note(item, "stopcurve: all points are measured"),
+            "stopcurve" => {
+                told.note(item, "stopcurve: it ends the curve; in VDBench the whole execution")
+            }
             "maxdata" | "maxdataread" | "maxdatawritten" => {
                 told.note(item, format!("{}: the run goes on for its whole time", item.key));
             }

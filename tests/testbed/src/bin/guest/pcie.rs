@@ -289,12 +289,13 @@ fn placement(guest: &mut Guest) {
         }
         Ok(told.join(", "))
     });
+    // More blocks than a quiet machine needs: a scan ends as soon as it is resolved.
     guest.check("placement: a node that is slower is found, with its sign", |_| {
         let node = node_of("SN-A512", 1)?;
         let busy = "taskset 2 sh -c 'while :; do :; done'";
         let child = std::process::Command::new("sh").args(["-c", busy]).spawn();
         let mut child = child.map_err(|error| error.to_string())?;
-        let args = ["placement", &node, "--by", "node", "--depth", "1", "--blocks", "10"];
+        let args = ["placement", &node, "--by", "node", "--depth", "1", "--blocks", "60"];
         let mut all = args.to_vec();
         all.extend(["--time", "100ms", "--json", "-q"]);
         let ran = fathom(&all);
