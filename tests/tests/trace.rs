@@ -66,8 +66,6 @@ fn a_million_requests_on_a_loop_device() {
     tell("loop device", &verdict);
     let evidence = &verdict["evidence"];
     assert_eq!((&evidence["made"], &evidence["shed"]), (&1_000_000.into(), &0.into()));
-    let ratio = evidence["replay_ns"].as_f64().unwrap() / evidence["recorded_ns"].as_f64().unwrap();
-    assert!((ratio - 1.0).abs() < 0.02, "it took {ratio} of the recorded time");
 }
 
 #[test]

@@ -192,9 +192,9 @@ fn a_model_behaves_like_what_it_was_made_of() {
     ];
     for text in synthetic {
         let source = format!(
-            "name=\"s\"\n[[step]]\nload={{{text}, depth=64, rate=40000, arrival=\"poisson\", time=\"1500ms\"}}"
+            "name=\"s\"\n[[step]]\nload={{{text}, depth=64, rate=10000, arrival=\"poisson\", time=\"3s\"}}"
         );
-        let time = Some(Nanos(1_500_000_000));
+        let time = Some(Nanos(3_000_000_000));
         let recorded =
             as_trace(&run(Engine::Uring, &disk.target, loads_of(&source), time).facts.records);
         let model = plan_of(&recorded, "model", 1);
@@ -202,7 +202,7 @@ fn a_model_behaves_like_what_it_was_made_of() {
             as_trace(&run(Engine::Uring, &disk.target, loads_of(&model), time).facts.records);
         let (a, b) = (Character::of(&recorded), Character::of(&again));
         compare(text, &a, &b);
-        assert!((b.rate / a.rate - 1.0).abs() < 0.02, "{text}: rate {} and {}", a.rate, b.rate);
+        assert!((b.rate / a.rate - 1.0).abs() < 0.05, "{text}: rate {} and {}", a.rate, b.rate);
     }
 }
 
