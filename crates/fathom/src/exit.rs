@@ -2,6 +2,7 @@
 
 use runner::RunError;
 use std::process::ExitCode;
+use store::State;
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,17 @@ pub(crate) enum Exit {
     Refused,
     NotValid,
     Interrupted,
+}
+
+impl From<State> for Exit {
+    fn from(state: State) -> Exit {
+        match state {
+            State::Done | State::Running | State::CutOff => Exit::Done,
+            State::Invalid => Exit::NotValid,
+            State::Interrupted => Exit::Interrupted,
+            State::Failed => Exit::Failed,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {

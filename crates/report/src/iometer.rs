@@ -63,7 +63,7 @@ fn row(run: &RunFile, cell: &CellRecord) -> Vec<String> {
     let bytes = |n: u64, unit: f64| format!("{:.6}", n as f64 / seconds / unit);
     let mean = |hist: &Hist<Service>| format!("{:.6}", hist.mean_ns().unwrap_or(0.0) / 1e6);
     let most = |hist: &Hist<Service>| format!("{:.6}", hist.max_ns().unwrap_or(0) as f64 / 1e6);
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    let cpus = crate::vdbench::host_cpus(run);
     let cpu = |ns: u64| format!("{:.6}", ns as f64 / 1e9 / seconds / cpus * 100.0);
     let of = |key: &str| cell.spec["loads"][0][key].as_u64().unwrap_or(1);
     let sum = |pick: fn(&Side) -> u64| [pick(reads) + pick(writes), pick(reads), pick(writes)];

@@ -128,6 +128,23 @@ pub fn totals(run: &RunFile) -> String {
     crate::table_of(&head, &rows)
 }
 
+/// CPUs of the host that made the run; this one may be another.
+pub(crate) fn host_cpus(run: &RunFile) -> f64 {
+    run.meta_json("host")["cpus"].as_u64().unwrap_or(1).max(1) as f64
+}
+
+/// The share of I/Os that jump, in percent, where the pattern has one.
+fn seek_percent(load: &serde_json::Value) -> String {
+    let pattern = load["pattern"].as_str().unwrap_or_default();
+    let word = pattern.split('(').next().unwrap_or_default();
+    match word {
+        "Sequential" => "0".into(),
+        "Random" | "RandomOnce" | "Zipf" | "Zones" => "100".into(),
+        "Jumps" => pattern.trim_start_matches("Jumps(").trim_end_matches(')').into(),
+        _ => "n/a".into(),
+    }
+}
+
 /// A time of the run's clock as one of day, counted from the run's start to its first cell.
 fn wall_ms(run: &RunFile, at_ns: u64) -> u64 {
     let started = run.meta("started_unix_ms").parse::<u64>().unwrap_or(0);
@@ -227,7 +244,7 @@ fn asked(line: &Line<'_>) -> Vec<String> {
         text(&load["read_percent"]),
         "n/a".into(),
         "n/a".into(),
-        if load["random"].as_bool().unwrap_or(true) { "100" } else { "0" }.into(),
+        seek_percent(load),
         size.to_string(),
         format!("fathom-{}", run.meta("fathom_version")),
         text(&load["data"]["compress_ratio"]),
@@ -240,7 +257,7 @@ fn host(line: &Line<'_>) -> Vec<String> {
     let seconds = line.seconds.max(1e-9);
     // Little's law: what was on its way on average.
     let queue = line.counts.ios() as f64 / seconds * both(line).mean_ns().unwrap_or(0.0) / 1e9;
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    let cpus = host_cpus(line.run);
     let cpu = |ns: u64| ns as f64 / 1e9 / seconds / cpus * 100.0;
     let (user, kernel) = (cpu(line.cpu.user_ns), cpu(line.cpu.system_ns));
     let felt = analysis::felt(&line.counts);

@@ -75,7 +75,8 @@ impl Runner<'_> {
         len: Nanos,
     ) -> Result<(), RunError> {
         let [load] = cell.loads.as_slice() else { return Ok(()) };
-        let Pattern::Trace(replay) = self.traces.fill(load).pattern else { return Ok(()) };
+        let filled = self.traces.fill(load);
+        let Pattern::Trace(replay) = filled.pattern else { return Ok(()) };
         let Some(trace) = &replay.trace else { return Ok(()) };
         let mine = |r: &&trace::Request| if r.write { load.writes() } else { load.reads() };
         let wanted = trace.requests.iter().filter(mine).count() * self.targets_of(load).max(1);
@@ -113,6 +114,10 @@ impl Runner<'_> {
         if replay.fit == Fit::Scale || replay.fit == Fit::Auto && trace.end() > size {
             text += "; addresses were scaled to the target";
         }
+        if filled.depth < load.depth {
+            text += &format!("; at most {} at a time, as buffers have room", filled.depth);
+        }
+        trace.notes.iter().for_each(|note| text += &format!("; {note}"));
         let word = Status::Info.word();
         Ok(self.writer.verdict(Some(id), "replay", word, &text, &evidence)?)
     }

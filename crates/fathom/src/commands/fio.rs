@@ -13,7 +13,7 @@ use engine::Engine;
 use report::{fio_json, fio_text};
 use runner::{Journaling, RunOptions};
 use std::path::PathBuf;
-use store::{RunFile, State};
+use store::RunFile;
 
 /// What the options say of output; the rest is of the jobs.
 #[derive(Default)]
@@ -111,10 +111,5 @@ pub(crate) fn run(args: &Fio) -> anyhow::Result<Exit> {
     if let Some(message) = &end.message {
         eprintln!("fathom: {message}");
     }
-    Ok(match end.state {
-        State::Done | State::Running | State::CutOff => Exit::Done,
-        State::Invalid => Exit::NotValid,
-        State::Interrupted => Exit::Interrupted,
-        State::Failed => Exit::Failed,
-    })
+    Ok(end.state.into())
 }

@@ -14,7 +14,7 @@ use runner::{Journaling, RunEnd, RunOptions, Targets, default_file_name};
 use sim::VirtualTarget;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{RunFile, State};
+use store::RunFile;
 
 /// Set by Ctrl-C and by a request to terminate.
 pub(crate) static INTERRUPT: AtomicBool = AtomicBool::new(false);
@@ -251,10 +251,5 @@ pub(crate) fn finish(json: bool, file: &Path, end: &RunEnd) -> anyhow::Result<Ex
     if let Some(message) = &end.message {
         eprintln!("fathom: {message}");
     }
-    Ok(match end.state {
-        State::Done | State::Running | State::CutOff => Exit::Done,
-        State::Invalid => Exit::NotValid,
-        State::Interrupted => Exit::Interrupted,
-        State::Failed => Exit::Failed,
-    })
+    Ok(end.state.into())
 }

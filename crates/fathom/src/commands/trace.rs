@@ -150,8 +150,8 @@ fn record(args: &TraceRecord) -> anyhow::Result<Exit> {
     let trace = trace::read(&text, &Options::default()).map_err(|error| {
         usage(format!("{}: nothing was recorded: {error}", args.device.display()))
     })?;
-    std::fs::write(&args.output, trace.to_csv())
-        .map_err(|error| usage(format!("{}: cannot be written: {error}", args.output.display())))?;
+    // Beside the name first: what is there, a device for one, is never written into.
+    report::write_file(&args.output, trace.to_csv().as_bytes())?;
     trace.notes.iter().for_each(|note| eprintln!("fathom: {note}"));
     print::out(&format!("{} requests in {}\n", trace.requests.len(), args.output.display()))?;
     Ok(Exit::Done)

@@ -17,6 +17,8 @@ struct Columns {
     size_unit: u64,
     disk: Option<usize>,
     names: bool,
+    /// Nothing says the unit of its times.
+    guessed: bool,
 }
 
 fn split(line: &str, separator: Option<char>) -> Vec<&str> {
@@ -52,6 +54,7 @@ fn columns(first: &str, options: &Options) -> Result<Columns, TraceError> {
         size_unit: 1,
         disk: None,
         names: false,
+        guessed: false,
     };
     let unit = |fallback: TimeUnit| options.time_unit.unwrap_or(fallback).ns();
     if words.len() >= 6 && is_kind(3) && number(4) && number(5) {
@@ -91,7 +94,7 @@ fn columns(first: &str, options: &Options) -> Result<Columns, TraceError> {
 }
 
 /// By the names in the first line.
-fn named(words: &[&str], options: &Options, base: Columns) -> Result<Columns, TraceError> {
+fn named(words: &[&str], options: &Options, mut base: Columns) -> Result<Columns, TraceError> {
     let names: Vec<String> =
         words.iter().map(|word| word.to_ascii_lowercase().replace([' ', '-', '"'], "_")).collect();
     let find = |wanted: &[&str]| {
@@ -126,7 +129,9 @@ fn named(words: &[&str], options: &Options, base: Columns) -> Result<Columns, Tr
         () if ends("_s") => Some(TimeUnit::Seconds),
         () => None,
     };
-    let time_ns = options.time_unit.or(unit).unwrap_or(TimeUnit::Seconds).ns();
+    let said = options.time_unit.or(unit);
+    let time_ns = said.unwrap_or(TimeUnit::Seconds).ns();
+    base.guessed = said.is_none();
     let disk = find(&["disk", "lun", "device", "asu", "volume"]);
     Ok(Columns {
         time,
@@ -160,6 +165,9 @@ pub(super) fn read(
     into: &mut Gathered,
 ) -> Result<&'static str, TraceError> {
     let columns = columns(first, options)?;
+    if columns.guessed {
+        into.note("its times are taken as seconds: nothing says their unit");
+    }
     let lines = text.lines().enumerate().map(|(number, line)| (number, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     for (number, line) in lines.skip(usize::from(columns.names)) {

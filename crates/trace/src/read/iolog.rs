@@ -69,6 +69,9 @@ pub(super) fn read_2(text: &str, into: &mut Gathered) -> Result<(), TraceError> 
 
 /// `time file action [offset length]`; times are in microseconds since fio 3.31, in milliseconds before.
 pub(super) fn read_3(text: &str, options: &Options, into: &mut Gathered) -> Result<(), TraceError> {
+    if options.time_unit.is_none() {
+        into.note("its times are taken as microseconds, as fio writes them since 3.31");
+    }
     let unit = options.time_unit.unwrap_or(TimeUnit::Microseconds).ns();
     for (number, words) in lines(text) {
         let time = words.first().and_then(|word| word.parse::<u64>().ok());

@@ -139,12 +139,20 @@ pub(crate) struct Gathered {
     disks: BTreeMap<String, u16>,
     completed: BTreeMap<(u16, u64), Vec<u64>>,
     others: BTreeMap<&'static str, u64>,
+    notes: Vec<String>,
 }
 
 /// Longest request; nothing issues longer ones.
 const LEN_MAX: u64 = 64 << 20;
 
 impl Gathered {
+    /// Something to know of the whole recording, told once.
+    pub(crate) fn note(&mut self, text: &str) {
+        if !self.notes.iter().any(|note| note == text) {
+            self.notes.push(text.to_owned());
+        }
+    }
+
     fn disk(&mut self, name: &str) -> Option<u16> {
         if let Some(index) = self.disks.get(name) {
             return Some(*index);
@@ -179,7 +187,7 @@ impl Gathered {
     }
 
     fn finish(mut self, format: &'static str, options: &Options) -> Result<Trace, TraceError> {
-        let mut notes = Vec::new();
+        let mut notes = std::mem::take(&mut self.notes);
         for (what, n) in &self.others {
             notes.push(format!("left out: {n} {what}"));
         }
